@@ -8,8 +8,8 @@ import { momentIsReadable } from '#domains/events/visibility.ts';
 import { projectSource } from '#domains/members/model.ts';
 import { ALL, listMembers } from '#domains/members/queries.ts';
 import { DETAILS, ROW } from '#domains/projects/lists/parts.ts';
-import { getProject, listProjects, projectsByIds } from '#domains/projects/queries.ts';
 import { describeProjects } from '#domains/projects/payload.ts';
+import { getProject, listProjects, projectsByIds } from '#domains/projects/queries.ts';
 import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -227,7 +227,7 @@ describe('the role on a project', () => {
           }
           for (const least of LEVELS) {
             const holding = [...roles].filter(([, level]) => level >= least).map(([id]) => id);
-            const listed = await listProjects(own, { min_access_level: least }).rows({ limit: 10 });
+            const listed = await listProjects(own, { min_access_level: least }, ROW).rows({ limit: 10 });
             expect(listed.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual(holding);
           }
           for (const { id, traversal_ids } of projects) {

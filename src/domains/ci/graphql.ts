@@ -1,5 +1,6 @@
-import { JUDGED, loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
+import { ROW } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -287,8 +288,7 @@ const projectPipelines = batchedConnection((ctx, args: PipelineArguments) => {
   return listPipelinesBelow(ctx, filter);
 });
 
-readsOfProject('pipelines', JUDGED);
-builder.objectField(ProjectRef, 'pipelines', (t) =>
+projectField('pipelines', JUDGED, (t) =>
   t.connection(
     {
       type: PipelineRef,
@@ -309,7 +309,7 @@ builder.objectField(ProjectRef, 'pipelines', (t) =>
   ),
 );
 
-builder.objectField(ProjectRef, 'pipeline', (t) =>
+projectField('pipeline', ROW, (t) =>
   t.field({
     type: PipelineRef,
     description: 'Selected by one of id, iid and commit. For a commit, the newest.',
@@ -325,8 +325,7 @@ builder.objectField(ProjectRef, 'pipeline', (t) =>
   }),
 );
 
-readsOfProject('jobs', JUDGED);
-builder.objectField(ProjectRef, 'jobs', (t) =>
+projectField('jobs', JUDGED, (t) =>
   t.connection(
     {
       type: JobRef,
@@ -338,7 +337,7 @@ builder.objectField(ProjectRef, 'jobs', (t) =>
   ),
 );
 
-builder.objectField(ProjectRef, 'job', (t) =>
+projectField('job', ROW, (t) =>
   t.field({
     type: JobRef,
     args: { id: t.arg({ type: 'JobID', required: true }) },

@@ -1,7 +1,7 @@
 import { payloadOf } from '#domains/notes/commands.ts';
 import { noteableWebUrl } from '#domains/notes/noteable.ts';
 import { hookNote, hookSubject } from '#domains/notes/webhook.ts';
-import { findProject } from '#domains/projects/queries.ts';
+import { findProjectWith } from '#domains/projects/queries.ts';
 import { HOOK_PARTS, type HookedProject, hookProject } from '#domains/projects/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -61,7 +61,7 @@ export const emojiBody = (
 export const awardBody =
   (action: 'award' | 'revoke') =>
   async (ctx: Context, event: EventRow, award: AwardPayload): Promise<Record<string, unknown> | null> => {
-    const project = await findProject(ctx, { id: award.project_id }, HOOK_PARTS);
+    const project = await findProjectWith(ctx, { id: award.project_id }, HOOK_PARTS);
     const awarded = project && (await findAwarded(ctx, project, award));
     if (!project || !awarded) return null;
     const actor = event.actor_id ?? award.user_id;

@@ -1,11 +1,13 @@
+import { ObjectFieldBuilder, type ObjectFieldThunk } from '@pothos/core';
 import { AccessLevelEnum, AccessLevelRef, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { type Visibility, visibilityName } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type Types } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
+import type { Selection } from '#graphql/lookahead.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { protectionOf } from './attributes.ts';
@@ -17,9 +19,9 @@ import { sharesByNamespaceIds } from './shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from './summaries.ts';
 
 /** The minimum that resolves to a Namespace. The rest is loaded on demand. */
-type NamespaceNode =
-  | NamespaceRow
-  | Pick<NamespaceRow, 'id' | 'kind' | 'name' | 'path' | 'full_name' | 'full_path' | 'visibility_level'>;
+type NamespaceNode = NamespaceRow | Pick<NamespaceRow, 'id' | NamespaceColumn>;
+const NAMESPACE_COLUMNS = ['name', 'path', 'kind', 'full_path', 'full_name', 'visibility_level'] as const;
+type NamespaceColumn = (typeof NAMESPACE_COLUMNS)[number];
 
 /** Loads the namespace with this id if the caller can see it. Batches concurrent calls. */
 const loadNamespace: (ctx: Context, id: number) => Promise<NamespaceRow | null> = loader(namespacesByIds);
@@ -79,14 +81,6 @@ const statisticsFor = async (ctx: Context, node: NamespaceNode): Promise<GroupSt
 export const NamespaceRef = builder.objectRef<NamespaceNode>('Namespace').implement({
   description: 'A container of projects: a group, or the personal namespace of a user.',
   fields: (t) => ({
-    id: t.id({ nullable: false, resolve: namespaceGid }),
-    name: t.exposeString('name', { nullable: false }),
-    path: t.exposeString('path', { nullable: false }),
-    fullName: t.exposeString('full_name', { nullable: false }),
-    fullPath: t.exposeID('full_path', { nullable: false }),
-    kind: t.exposeString('kind', { nullable: false }),
-    visibility: t.string({ nullable: true, resolve: (node) => visibilityName(node.visibility_level) }),
-    webUrl: t.string({ nullable: false, resolve: (node, _args, ctx) => namespaceWebUrl(ctx, node) }),
     description: t.string({
       nullable: true,
       resolve: async (node, _args, ctx) => (await wholeRow(ctx, node))?.description,
@@ -112,6 +106,35 @@ export const NamespaceRef = builder.objectRef<NamespaceNode>('Namespace').implem
     }),
   }),
 });
+
+const columnsOfField = new Map<string, readonly NamespaceColumn[]>();
+
+/** Adds a field to Namespace that can read only these columns, so that lists of projects select no more. */
+const namespaceField = <const Column extends NamespaceColumn>(
+  name: string,
+  columns: readonly Column[],
+  field: ObjectFieldThunk<Types, Pick<NamespaceRow, 'id' | Column>>,
+): void => {
+  columnsOfField.set(name, columns);
+  builder.objectField(NamespaceRef, name, () => field(new ObjectFieldBuilder(builder)));
+};
+
+/** Returns the columns that a selection of Namespace reads. Fields without `namespaceField` load the whole row. */
+export const namespaceColumns = (selection: Selection): readonly NamespaceColumn[] =>
+  Object.keys(selection).flatMap((field) => columnsOfField.get(field) ?? NAMESPACE_COLUMNS);
+
+namespaceField('id', ['kind'], (t) => t.id({ nullable: false, resolve: namespaceGid }));
+namespaceField('name', ['name'], (t) => t.exposeString('name', { nullable: false }));
+namespaceField('path', ['path'], (t) => t.exposeString('path', { nullable: false }));
+namespaceField('fullName', ['full_name'], (t) => t.exposeString('full_name', { nullable: false }));
+namespaceField('fullPath', ['full_path'], (t) => t.exposeID('full_path', { nullable: false }));
+namespaceField('kind', ['kind'], (t) => t.exposeString('kind', { nullable: false }));
+namespaceField('visibility', ['visibility_level'], (t) =>
+  t.string({ nullable: true, resolve: (node) => visibilityName(node.visibility_level) }),
+);
+namespaceField('webUrl', ['kind', 'full_path'], (t) =>
+  t.string({ nullable: false, resolve: (node, _args, ctx) => namespaceWebUrl(ctx, node) }),
+);
 
 const GroupPermissions = builder.objectRef<GroupRow>('GroupPermissions').implement({
   description: 'What the caller may do with the group.',

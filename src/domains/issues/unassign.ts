@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { differences } from '#domains/planning/changes.ts';
-import { projectsByIds } from '#domains/projects/queries.ts';
+import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
@@ -46,9 +46,8 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
       const person = people.get(id);
       return person ? [hookUser(tx, person)] : [];
     });
-  const projects = await projectsByIds({ ...tx, actor: systemActor }, [
-    ...new Set(before.map(({ project_id }) => project_id)),
-  ]);
+  const projectIds = [...new Set(before.map(({ project_id }) => project_id))];
+  const projects = await projectsByIds({ ...tx, actor: systemActor }, projectIds, ROW);
   const concerned = Map.groupBy(
     [...snapshots.values()].filter(({ confidential }) => confidential),
     ({ project_id }) => project_id,

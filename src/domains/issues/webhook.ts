@@ -1,7 +1,7 @@
 import { hookChanges } from '#domains/planning/changes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { findProject } from '#domains/projects/queries.ts';
+import { findProjectWith } from '#domains/projects/queries.ts';
 import {
   HOOK_PARTS,
   type HookedProject,
@@ -25,7 +25,7 @@ const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2 };
 export const issueBody =
   (action: Action) =>
   async (ctx: Context, event: EventRow, payload: IssuePayload): Promise<Record<string, unknown> | null> => {
-    const project = await findProject(ctx, { id: payload.issue.project_id }, HOOK_PARTS);
+    const project = await findProjectWith(ctx, { id: payload.issue.project_id }, HOOK_PARTS);
     return project && issueBodyIn(ctx, project, { ...payload, action, actor_id: event.actor_id });
   };
 

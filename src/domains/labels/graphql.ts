@@ -1,6 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { type Container, getContainer } from '#domains/planning/container.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -67,8 +67,7 @@ const labelsBelow = (kind: Container['kind']) =>
 const projectLabels = labelsBelow('project');
 const groupLabels = labelsBelow('group');
 
-readsOfProject('labels', JUDGED);
-builder.objectField(ProjectRef, 'labels', (t) =>
+projectField('labels', JUDGED, (t) =>
   t.connection(
     {
       type: LabelRef,
@@ -118,8 +117,7 @@ const loadByTitle = loader(async (ctx: Context, keys: readonly string[]): Promis
   return found;
 });
 
-readsOfProject('label', JUDGED);
-builder.objectField(ProjectRef, 'label', (t) =>
+projectField('label', JUDGED, (t) =>
   t.field({
     type: LabelRef,
     args: { title: t.arg.string({ required: true }) },

@@ -8,7 +8,7 @@ import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { timeStats } from '#domains/planning/time-tracking.ts';
 import { can } from '#domains/projects/policy.ts';
-import { type ProjectRow, projectsByIds } from '#domains/projects/queries.ts';
+import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
 import { isGranted, matching, readProtections } from '#domains/repositories/protections.ts';
 import { type commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
@@ -161,7 +161,7 @@ export const toMergeRequests = async (
     mergeRequestStatsByIds(ctx, ids),
     labelsByMergeRequestIds(ctx, ids),
     milestonesByIds(ctx, [...new Set(rows.flatMap(({ milestone_id }) => milestone_id ?? []))]),
-    projectsByIds(ctx, [...new Set(rows.map(({ project_id }) => project_id))]),
+    projectsByIds(ctx, [...new Set(rows.map(({ project_id }) => project_id))], ROW),
     headPipelinesByIds(ctx, ids),
   ]);
   const userIds = new Set<number>();

@@ -2,7 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
-import { projectsByIds } from '#domains/projects/queries.ts';
+import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
@@ -60,9 +60,8 @@ const unassign = async (tx: Tx, userId: number, before: readonly Row[]): Promise
       const person = people.get(id);
       return person ? [hookUser(tx, person)] : [];
     });
-  const projects = await projectsByIds({ ...tx, actor: systemActor }, [
-    ...new Set(before.map(({ project_id }) => project_id)),
-  ]);
+  const projectIds = [...new Set(before.map(({ project_id }) => project_id))];
+  const projects = await projectsByIds({ ...tx, actor: systemActor }, projectIds, ROW);
   for (const { id, iid, project_id, title, state, author_id, updated_at, updated_by_id } of before) {
     const [row, people, project] = [after.get(id), stats.get(id), projects.get(project_id)];
     if (!row || !people || !project) continue;

@@ -1,6 +1,6 @@
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { type Container, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
-import { JUDGED, loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -114,8 +114,7 @@ const milestonesBelow = (kind: Container['kind']) =>
 const projectMilestones = milestonesBelow('project');
 const groupMilestones = milestonesBelow('group');
 
-readsOfProject('milestones', JUDGED);
-builder.objectField(ProjectRef, 'milestones', (t) =>
+projectField('milestones', JUDGED, (t) =>
   t.connection(
     {
       type: MilestoneRef,

@@ -1,6 +1,6 @@
 import { findNamespace } from '#domains/groups/queries.ts';
 import { hookGroup } from '#domains/groups/webhook.ts';
-import { findProject } from '#domains/projects/queries.ts';
+import { findProjectWith } from '#domains/projects/queries.ts';
 import { HOOK_PARTS, hookProject } from '#domains/projects/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
@@ -37,7 +37,7 @@ export const milestoneBody =
 /** Null if the project or group has been deleted. */
 const hookOwner = async (ctx: Context, { project_id, group_id }: MilestonePayload) => {
   if (project_id !== null) {
-    const project = await findProject(ctx, { id: project_id }, HOOK_PARTS);
+    const project = await findProjectWith(ctx, { id: project_id }, HOOK_PARTS);
     return project && { project: hookProject(ctx, project) };
   }
   const group = await findNamespace(ctx, { id: group_id ?? 0 });

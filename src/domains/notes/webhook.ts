@@ -3,7 +3,7 @@ import { issuesByIds } from '#domains/issues/queries.ts';
 import { hookIssue } from '#domains/issues/webhook.ts';
 import { hookMergeRequest, mergeRequestFacts } from '#domains/merge-requests/webhook.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { findProject } from '#domains/projects/queries.ts';
+import { findProjectWith } from '#domains/projects/queries.ts';
 import {
   HOOK_PARTS,
   type HookedProject,
@@ -28,7 +28,7 @@ type Subject = { readonly [kind in NotePayload['noteable_kind']]?: Record<string
 export const noteBody =
   (action: 'create' | 'update') =>
   async (ctx: Context, event: EventRow, note: NotePayload): Promise<Record<string, unknown> | null> => {
-    const project = await findProject(ctx, { id: note.project_id }, [...HOOK_PARTS, 'disk_path']);
+    const project = await findProjectWith(ctx, { id: note.project_id }, [...HOOK_PARTS, 'disk_path']);
     const subject = project && (await subjectOf(ctx, project, note));
     if (!project || !subject) return null;
     return noteBodyIn(ctx, project, { note, subject, action, actor_id: event.actor_id });

@@ -35,7 +35,7 @@ type ImportStatus = (typeof IMPORT_STATUSES)[number];
 /** The statuses of an import that is not finished. */
 export const RUNNING_IMPORT = ['scheduled', 'started'] as const satisfies readonly ImportStatus[];
 
-/** A project as the caller sees it. */
+/** A whole project as the caller sees it. Code that reads less takes `ProjectWith` its parts (queries.ts). */
 export interface ProjectRow extends ProjectColumns {
   /** The caller's highest level; 0 if none. */
   readonly access_level: number;
@@ -54,14 +54,14 @@ interface SharedGroup {
   readonly expires_at: string | null;
 }
 
-/** What the full REST record adds to the row. */
-export interface ProjectDetails extends ProjectRow {
+/** All that can be read of a project. No query reads all of it (`ProjectWith` in queries.ts). */
+export interface EveryProjectPart extends ProjectRow {
   /** The caller's level as a member of the project itself, and through its groups. */
   readonly project_access: number | null;
   readonly group_access: number | null;
   readonly shared_with_groups: readonly SharedGroup[];
   /** The source of the fork, if the caller can see it. */
-  readonly forked_from: ProjectRow | null;
+  readonly forked_from: (ProjectColumns & { readonly namespace: ProjectNamespace }) | null;
   readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
   readonly runners_token: Buffer | null;
   readonly statistics: StatisticsRow | null;

@@ -5,17 +5,26 @@ import type { List } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { ProjectFilter } from './lists/filter.ts';
-import { projectList } from './lists/list.ts';
-import { DETAILS, type DetailPart, type ProjectPart, ROW } from './lists/parts.ts';
+import { listProjects } from './lists/list.ts';
+import { DETAILS, type DetailPart, type ProjectParts, type ProjectWith, ROW } from './lists/parts.ts';
 import { readProjects } from './lists/read.ts';
-import type { ProjectDetails, ProjectRow, StatisticsRow } from './model.ts';
+import type { ProjectRow, StatisticsRow } from './model.ts';
 
 // The front door of lists/: nothing outside that folder imports another file of it.
 export { listProjectsBelow } from './lists/below.ts';
 export { PROJECT_ORDERS, type ProjectFilter, type ProjectOrder } from './lists/filter.ts';
-export { type DetailPart, type NamespacePart, namespaceParts, type ProjectPart, ROW } from './lists/parts.ts';
+export { listProjects } from './lists/list.ts';
+export {
+  type DetailPart,
+  namespaceParts,
+  type ProjectDetails,
+  type ProjectPart,
+  type ProjectParts,
+  type ProjectWith,
+  ROW,
+} from './lists/parts.ts';
 export { projectsByIds } from './lists/read.ts';
-export type { ProjectDetails, ProjectRow } from './model.ts';
+export type { ProjectRow } from './model.ts';
 
 /**
  * Returns the project if the caller can see it.
@@ -28,45 +37,36 @@ export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow
   return project;
 };
 
-/**
- * Finds the project, or returns null if the caller cannot see one. Paths are case-insensitive. `parts` limits what is
- * read.
- */
-export const findProject = async (
-  ctx: Context,
-  id: IdOrPath,
-  parts: readonly ProjectPart[] = ROW,
-): Promise<ProjectRow | null> =>
-  (await readProjects(ctx, id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] }, parts))[0] ?? null;
+/** Finds the project, or returns null if the caller cannot see one. Paths are case-insensitive. */
+export const findProject = (ctx: Context, id: IdOrPath): Promise<ProjectRow | null> => findProjectWith(ctx, id, ROW);
 
-/** Returns the project with the details of the full REST record. */
-export const getProjectDetails = async (
+/** Finds these parts of the project, or returns null if the caller cannot see one. */
+export const findProjectWith = async <const Parts extends ProjectParts>(
   ctx: Context,
   id: IdOrPath,
-  extra: readonly DetailPart[] = [],
-): Promise<ProjectDetails> => {
-  const filter = id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] };
-  const [project] = await readProjects(ctx, filter, [...DETAILS, ...extra]);
+  parts: Parts,
+): Promise<ProjectWith<Parts> | null> => (await readProjects(ctx, filterBy(id), parts))[0] ?? null;
+
+/** Returns the project with the details of the full REST record. @throws like `getProject` */
+export const getProjectDetails = async <const Extra extends readonly DetailPart[]>(
+  ctx: Context,
+  id: IdOrPath,
+  ...extra: Extra
+): Promise<ProjectWith<readonly [...typeof DETAILS, ...Extra]>> => {
+  const [project] = await readProjects(ctx, filterBy(id), [...DETAILS, ...extra]);
   if (!project) throw notFound('Project');
   return project;
 };
 
-/**
- * Lists the projects that match the filter and that the caller can see, newest first by default. With `parts`, only
- * those parts of each row are read and may be used.
- */
-export const listProjects = (
-  ctx: Context,
-  filter: ProjectFilter,
-  parts: readonly ProjectPart[] = ROW,
-): List<ProjectRow> => projectList(ctx, filter, parts);
+const filterBy = (id: IdOrPath): ProjectFilter =>
+  id.path === undefined ? { ids: [id.id] } : { full_paths: [id.path] };
 
-/** Lists the same projects with the details of the full REST record. */
-export const listProjectDetails = (
+/** Lists projects with the details of the full REST record. */
+export const listProjectDetails = <const Extra extends readonly DetailPart[]>(
   ctx: Context,
   filter: ProjectFilter,
-  extra: readonly DetailPart[] = [],
-): List<ProjectDetails> => projectList(ctx, filter, extra.length === 0 ? DETAILS : [...DETAILS, ...extra]);
+  ...extra: Extra
+): List<ProjectWith<readonly [...typeof DETAILS, ...Extra]>> => listProjects(ctx, filter, [...DETAILS, ...extra]);
 
 /**
  * Returns the id of the project that had this path before, if the caller can see it. REST redirects GET requests there.

@@ -11,8 +11,6 @@ import {
   httpUrlToRepo,
   markedForDeletionOn,
   nameWithNamespace,
-  type ProjectDetails,
-  type ProjectRow,
   projectAvatarUrl,
   projectWebUrl,
   readmeUrl,
@@ -21,6 +19,7 @@ import {
   storageSize,
 } from './model.ts';
 import { can } from './policy.ts';
+import type { ProjectDetails, ProjectRow, ProjectWith } from './queries.ts';
 import type { ProjectRecord, SimpleProjectRecord } from './rest/record-shape.ts';
 
 export {
@@ -30,7 +29,10 @@ export {
   type SimpleProjectRecord,
 } from './rest/record-shape.ts';
 
-export const toSimpleProject = (ctx: Context, project: ProjectRow): SimpleProjectRecord => ({
+/** What the simple record reads of a project. */
+type SimpleProject = ProjectWith<readonly ['columns', 'access_level', 'namespace']>;
+
+export const toSimpleProject = (ctx: Context, project: SimpleProject): SimpleProjectRecord => ({
   id: project.id,
   description: project.description,
   name: project.name,
@@ -179,7 +181,12 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     marked_for_deletion_at: markedForDeletionOn(project),
     marked_for_deletion_on: markedForDeletionOn(project),
   };
-  if (project.forked_from) record.forked_from_project = toSimpleProject(ctx, project.forked_from);
+  if (project.forked_from)
+    record.forked_from_project = toSimpleProject(ctx, {
+      ...project.forked_from,
+      // The level in the source is not read, so the record shows what the source shows to everyone.
+      access_level: 0,
+    });
   if (ctx.actor.isAdmin) record.repository_storage = project.repository_storage;
   if (project.owner) record.owner = { ...project.owner, created_at: isoTime(project.owner.created_at) };
   if (project.runners_token && can(ctx, project, 'read_runners_token')) {

@@ -63,7 +63,7 @@ export const routes = [
       }
       const extra: DetailPart[] = ['owner', 'runners_token'];
       if (statistics) extra.push('statistics');
-      const project = await getProjectDetails(ctx, id, extra);
+      const project = await getProjectDetails(ctx, id, ...extra);
       const full = await withLicense(ctx, project, toProjectRecord(ctx, project), license);
       const [record = full] = await withCustomAttributes(ctx, 'projects', [full], with_custom_attributes);
       return record;
@@ -216,7 +216,7 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
 };
 
 const fullRecord = async (ctx: Context, { id }: Pick<ProjectRow, 'id'>) =>
-  toProjectRecord(ctx, await getProjectDetails(ctx, { id }, ['owner', 'runners_token']));
+  toProjectRecord(ctx, await getProjectDetails(ctx, { id }, 'owner', 'runners_token'));
 
 const starRecord = async (ctx: Context, id: IdOrPath, starred: boolean, http: Exchange) => {
   const { project, changed } = await setStar(ctx, await getProject(ctx, id), starred);

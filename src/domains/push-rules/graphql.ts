@@ -1,6 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
@@ -50,8 +50,7 @@ builder.objectField(GroupRef, 'pushRule', (t) =>
   }),
 );
 
-readsOfProject('pushRule', JUDGED);
-builder.objectField(ProjectRef, 'pushRule', (t) =>
+projectField('pushRule', JUDGED, (t) =>
   t.field({
     type: PushRuleRef,
     nullable: true,

@@ -1,6 +1,7 @@
 import { loadMilestone, MilestoneRef } from '#domains/milestones/graphql.ts';
-import { JUDGED, loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
+import { ROW } from '#domains/projects/queries.ts';
 import { CommitRef } from '#domains/repositories/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -113,8 +114,7 @@ const projectReleases = batchedConnection((ctx, { sort }: ReleaseArguments) =>
   listReleasesBelow(ctx, SORTS[sort ?? 'RELEASED_AT_DESC']),
 );
 
-readsOfProject('releases', JUDGED);
-builder.objectField(ProjectRef, 'releases', (t) =>
+projectField('releases', JUDGED, (t) =>
   t.connection(
     {
       type: ReleaseRef,
@@ -126,7 +126,7 @@ builder.objectField(ProjectRef, 'releases', (t) =>
   ),
 );
 
-builder.objectField(ProjectRef, 'release', (t) =>
+projectField('release', ROW, (t) =>
   t.field({
     type: ReleaseRef,
     args: { tagName: t.arg.string({ required: true }) },

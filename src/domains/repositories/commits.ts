@@ -1,11 +1,10 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import type { CommitStats, Diff, SignatureKind } from '#platform/git/reading.ts';
 import type { RevisionRange } from '#platform/git/types.ts';
 import { diffBounds } from './diff-bounds.ts';
-import { BRANCHES, branchName, type Commit, TAGS, tagName } from './model.ts';
+import { BRANCHES, branchName, type Commit, type RepositoryProject, TAGS, tagName } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 export const COMMIT_ORDERS = ['default', 'topo'] as const;
@@ -38,7 +37,7 @@ export interface PipelineOfCommit {
 /** Returns commits, newest first. Does not count them, because that would cost more than the page. */
 export const listCommits = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   filter: CommitFilter,
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<Commit[]> => {
@@ -47,13 +46,13 @@ export const listCommits = async (
 };
 
 /** Counts the matching commits. */
-export const countCommits = async (ctx: Context, project: ProjectRow, filter: CommitFilter): Promise<number> => {
+export const countCommits = async (ctx: Context, project: RepositoryProject, filter: CommitFilter): Promise<number> => {
   const range = await rangeOf(ctx, project, filter);
   return range === null ? 0 : ctx.services.git.countCommits(project.disk_path, range);
 };
 
 /** Returns null for an empty repository, which has no commits. That is not an error. */
-const rangeOf = async (ctx: Context, project: ProjectRow, filter: CommitFilter) => {
+const rangeOf = async (ctx: Context, project: RepositoryProject, filter: CommitFilter) => {
   requireAbility(ctx, project, 'read_code');
   const ends = filter.all ? { from: [], all: true } : await endsOf(ctx, project, filter.ref_name);
   return (
@@ -75,7 +74,7 @@ const RANGE = /^(.*?)(\.{2,3})(?!\.)(.*)$/s;
 
 const endsOf = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   name: string | undefined,
 ): Promise<Pick<RevisionRange, 'from' | 'not'> | null> => {
   const [, left = '', dots, right = ''] = RANGE.exec(name ?? '') ?? [];
@@ -104,7 +103,7 @@ const pathWithin = (path: string | undefined): string | undefined => {
 /** Returns the commit of a branch, tag or commit id, or null. */
 export const findCommit = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string | undefined,
 ): Promise<Commit | null> => {
   requireAbility(ctx, project, 'read_code');
@@ -114,7 +113,7 @@ export const findCommit = async (
 };
 
 /** @throws DomainError `not_found` (Commit) */
-export const getCommit = async (ctx: Context, project: ProjectRow, ref: string): Promise<Commit> => {
+export const getCommit = async (ctx: Context, project: RepositoryProject, ref: string): Promise<Commit> => {
   const commit = await findCommit(ctx, project, ref);
   if (!commit) throw notFound('Commit');
   return commit;
@@ -123,7 +122,7 @@ export const getCommit = async (ctx: Context, project: ProjectRow, ref: string):
 /** Returns the added and removed lines of each commit, in one pass of git. */
 export const statsOfCommits = (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   commits: readonly Commit[],
 ): Promise<ReadonlyMap<string, CommitStats>> =>
   ctx.services.git.commitStats(
@@ -135,7 +134,7 @@ export const statsOfCommits = (
 /** Returns the latest pipeline of the commit. Null if there is none or the caller may not see it. */
 export const pipelineOfCommit = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { id }: Pick<Commit, 'id'>,
 ): Promise<PipelineOfCommit | null> => {
   if (!can(ctx, project, 'read_pipeline')) return null;
@@ -152,7 +151,7 @@ export const pipelineOfCommit = async (
 /** Returns the changes of a commit against its first parent, one page of files. */
 export const diffOfCommit = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string,
   page: { readonly skip?: number; readonly limit?: number },
 ): Promise<Diff> => {
@@ -170,7 +169,7 @@ export interface RefOfCommit {
 /** Returns the branches and tags that contain the commit, by name. */
 export const refsOfCommit = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string,
   type: 'branch' | 'tag' | 'all',
 ): Promise<RefOfCommit[]> => {
@@ -190,7 +189,7 @@ export const refsOfCommit = async (
 /** Returns the number of commits up to and including this one. */
 export const sequenceOfCommit = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string,
   firstParent: boolean,
 ): Promise<number> => {
@@ -199,7 +198,11 @@ export const sequenceOfCommit = async (
 };
 
 /** @throws DomainError `not_found` (Signature) if there is none */
-export const signatureOfCommit = async (ctx: Context, project: ProjectRow, ref: string): Promise<SignatureKind> => {
+export const signatureOfCommit = async (
+  ctx: Context,
+  project: RepositoryProject,
+  ref: string,
+): Promise<SignatureKind> => {
   const { id } = await getCommit(ctx, project, ref);
   const kind = await ctx.services.git.signatureOf(project.disk_path, id);
   if (kind === null) throw notFound('Signature');

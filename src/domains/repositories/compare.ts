@@ -1,11 +1,10 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { Author, Diff } from '#platform/git/reading.ts';
 import { diffBounds } from './diff-bounds.ts';
-import type { Commit } from './model.ts';
+import type { Commit, RepositoryProject } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 /** The most commits in one comparison. */
@@ -35,7 +34,7 @@ export interface Comparison {
  * @throws DomainError `not_found` (Ref) if a revision is missing, (Project) if the caller may not know of the other
  * project
  */
-export const compare = async (ctx: Context, project: ProjectRow, input: CompareInput): Promise<Comparison> => {
+export const compare = async (ctx: Context, project: RepositoryProject, input: CompareInput): Promise<Comparison> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
   const source = await sourceOf(ctx, project, input.from_project_id);
@@ -64,7 +63,11 @@ export const compare = async (ctx: Context, project: ProjectRow, input: CompareI
   };
 };
 
-const sourceOf = async (ctx: Context, project: ProjectRow, id: number | undefined): Promise<ProjectRow> => {
+const sourceOf = async (
+  ctx: Context,
+  project: RepositoryProject,
+  id: number | undefined,
+): Promise<RepositoryProject> => {
   if (id === undefined || id === project.id) return project;
   const source = await getProject(ctx, { id });
   requireAbility(ctx, source, 'read_code');
@@ -75,7 +78,11 @@ const sourceOf = async (ctx: Context, project: ProjectRow, id: number | undefine
  * @throws DomainError `bad_request` for fewer than two refs or a missing one, `not_found` (Merge Base) without a common
  * ancestor
  */
-export const mergeBaseOf = async (ctx: Context, project: ProjectRow, refs: readonly string[]): Promise<Commit> => {
+export const mergeBaseOf = async (
+  ctx: Context,
+  project: RepositoryProject,
+  refs: readonly string[],
+): Promise<Commit> => {
   requireAbility(ctx, project, 'read_code');
   if (refs.length < 2) throw new DomainError('bad_request', 'Provide at least 2 refs');
   const { git } = ctx.services;
@@ -104,7 +111,7 @@ export interface ContributorFilter {
 /** Returns the authors of all commits except merges, once per address. Empty for an empty repository. */
 export const contributorsOf = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   filter: ContributorFilter,
 ): Promise<Author[]> => {
   requireAbility(ctx, project, 'read_code');

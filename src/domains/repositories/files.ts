@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { FoundObject } from '#platform/git/reading.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
-import type { Commit } from './model.ts';
+import type { Commit, RepositoryProject } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
 
 /** Larger content is not held in memory. It is only available as a stream from `raw`, without a checksum. */
@@ -35,7 +34,7 @@ export interface RepositoryFile {
 /** @throws DomainError `not_found` (Commit) without such a revision, (File) without a file at the path */
 export const getFile = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string,
   path: string,
 ): Promise<RepositoryFile> => {
@@ -62,7 +61,7 @@ export const isExecutable = ({ mode }: Pick<RepositoryFile, 'mode'>): boolean =>
 /** @throws DomainError `too_large` beyond `MAX_WHOLE_BYTES`, with a hint how to get the file */
 export const readWhole = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
 ): Promise<Buffer> => {
   if (size > MAX_WHOLE_BYTES) {
@@ -78,7 +77,7 @@ export const sha256 = (content: Buffer): string => createHash('sha256').update(c
 /** Returns the checksum of a file, or null if the file is too large. */
 export const checksumOf = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { blob_id, size }: Pick<RepositoryFile, 'blob_id' | 'size'>,
 ): Promise<string | null> => {
   if (size > MAX_WHOLE_BYTES) return null;
@@ -101,7 +100,7 @@ export const checksumOf = async (
  */
 export const openBlob = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
   part: BytesWanted = { start: 0, end: size - 1 },
 ): Promise<Readable> => {
@@ -150,7 +149,7 @@ const MAX_POINTER_BYTES = 1024;
 /** Returns whether the file is a git LFS pointer. The hub stores no LFS files. */
 export const isLfsPointer = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
 ): Promise<boolean> =>
   size <= MAX_POINTER_BYTES &&
@@ -160,7 +159,7 @@ export const isLfsPointer = async (
     false);
 
 /** Returns a blob by its full or abbreviated id. @throws DomainError `not_found` (Blob) */
-export const getBlob = async (ctx: Context, project: ProjectRow, id: string): Promise<FoundObject> => {
+export const getBlob = async (ctx: Context, project: RepositoryProject, id: string): Promise<FoundObject> => {
   requireAbility(ctx, project, 'read_code');
   const found = await ctx.services.git.findObject(project.disk_path, id);
   if (found?.type !== 'blob') throw notFound('Blob');
@@ -179,7 +178,7 @@ export interface BlamedPart {
  */
 export const blameOf = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   file: RepositoryFile,
   range: { readonly start: number; readonly end: number } | undefined,
 ): Promise<BlamedPart[]> => {
@@ -205,7 +204,7 @@ export interface BlobEntry extends TreeEntry {
  */
 export const blobsAt = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   ref: string | undefined,
   paths: readonly string[],
 ): Promise<BlobEntry[]> => {
@@ -222,7 +221,7 @@ export const blobsAt = async (
 /** Returns the text of a blob. Null if it is large or not text. */
 export const textOf = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { oid, size }: Pick<FoundObject, 'oid' | 'size'>,
 ): Promise<string | null> => {
   if (size > MAX_HELD_BYTES) return null;

@@ -1,8 +1,22 @@
-import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
+import { projectWebUrl } from '#domains/projects/model.ts';
+import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
+import type { ProjectWith } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit, RefUpdate } from '#platform/git/types.ts';
 
 export type { Commit, RefUpdate } from '#platform/git/types.ts';
+
+/** What reading a repository reads of its project. */
+export const REPOSITORY_PARTS = [
+  'id',
+  ...POLICY_COLUMNS,
+  'access_level',
+  'disk_path',
+  'default_branch',
+  'empty_repo',
+  'full_path',
+] as const;
+export type RepositoryProject = ProjectWith<typeof REPOSITORY_PARTS>;
 
 export const BRANCHES = 'refs/heads/';
 export const TAGS = 'refs/tags/';
@@ -60,7 +74,7 @@ export const matchesPattern = (pattern: string, name: string): boolean => {
   return true;
 };
 
-type Addressed = Pick<ProjectRow, 'full_path'>;
+type Addressed = Pick<RepositoryProject, 'full_path'>;
 
 export const branchWebUrl = (ctx: Pick<Context, 'services'>, project: Addressed, name: string): string =>
   `${projectWebUrl(ctx, project)}/-/tree/${encodePath(name)}`;

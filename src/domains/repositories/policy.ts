@@ -1,6 +1,6 @@
 import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { can } from '#domains/projects/policy.ts';
+import { can, type JudgedProject } from '#domains/projects/policy.ts';
 import { defaultProtection } from '#domains/projects/protection.ts';
 import { refusalOfBranchName, refusalOfTagDeletion, refusalsOfObjects } from '#domains/push-rules/judge.ts';
 import type { PushRule } from '#domains/push-rules/model.ts';
@@ -92,7 +92,7 @@ export const firstBranch = (project: ProjectRow, updates: readonly RefUpdate[]):
 /** Returns whether the caller may push to the branch as far as protection goes. For branch records. */
 export const mayPushTo = (
   ctx: Pick<Context, 'actor'>,
-  project: ProjectRow,
+  project: JudgedProject,
   protections: Protections,
   branch: string,
 ): boolean => {

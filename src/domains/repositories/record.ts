@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
+import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
 import type { PipelineOfCommit } from './commits.ts';
 import { isGenerated } from './languages/left-out.ts';
-import { type Branch, branchWebUrl, type Commit, commitWebUrl, type Tag } from './model.ts';
+import { type Branch, branchWebUrl, type Commit, commitWebUrl, type RepositoryProject, type Tag } from './model.ts';
 import type { ProtectedBranch } from './protections/branches.ts';
 import { describeLevel, type GrantedLevel } from './protections/levels.ts';
 import type { ProtectedTag } from './protections/tags.ts';
@@ -31,7 +31,7 @@ export const commitRecord = z
   })
   .meta({ id: 'Commit' });
 
-type Addressed = Pick<ProjectRow, 'full_path'>;
+type Addressed = Pick<RepositoryProject, 'full_path'>;
 
 export const toCommit = (ctx: Context, project: Addressed, commit: Commit): z.output<typeof commitRecord> => ({
   id: commit.id,
@@ -86,7 +86,7 @@ export const wholeCommitRecord = z
 
 export const toWholeCommit = (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   commit: Commit,
   { stats, pipeline }: { readonly stats: CommitStats | null; readonly pipeline: PipelineOfCommit | null },
 ): z.output<typeof wholeCommitRecord> => ({

@@ -6,7 +6,7 @@ import { badParameters, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { Ref } from '#platform/git/types.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import { type RefUpdate, TAGS, type Tag, tagRef } from './model.ts';
+import { type RefUpdate, type RepositoryProject, TAGS, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';
 import { matching, type ReadProtections, readProtections } from './protections.ts';
 import { filterNames, searchTest } from './queries/names.ts';
@@ -26,7 +26,7 @@ export interface TagFilter {
 export const TAG_ORDERS = ['name', 'updated', 'version'] as const;
 
 /** Returns tags, by default the newest first. Rows are bare refs: complete those of a page with `completeTags`. */
-export const listTags = async (ctx: Context, project: ProjectRow, filter: TagFilter): Promise<List<Ref>> => {
+export const listTags = async (ctx: Context, project: RepositoryProject, filter: TagFilter): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
   const { order_by = 'updated', sort = 'desc', page_token } = filter;
   const order = order_by === 'name' ? 'name' : (`${order_by === 'updated' ? 'created' : 'version'}_${sort}` as const);
@@ -49,7 +49,7 @@ export interface TagReading {
 /** Reads the details of tags, in one pass for a whole page. */
 export const completeTags = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   refs: readonly Ref[],
   { protectionsOf = readProtections, releases: withReleases = true }: TagReading = {},
 ): Promise<Tag[]> => {
@@ -94,7 +94,7 @@ export const completeTags = async (
 /** @throws DomainError `not_found` (Tag) */
 export const getTag = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   name: string,
   reading: TagReading = {},
 ): Promise<Tag> => {

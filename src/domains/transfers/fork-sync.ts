@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { DEVELOPER } from '#domains/access/model.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
-import { can, requireAbility } from '#domains/projects/policy.ts';
+import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from '#domains/repositories/writing.ts';
 import { actorFor } from '#domains/tokens/authentication.ts';
@@ -15,11 +15,14 @@ import type { PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { forkSyncFailed } from './events.ts';
 
+/** What comparing reads of a fork. */
+type Compared = JudgedProject & Pick<ProjectRow, 'id' | 'disk_path' | 'default_branch'>;
+
 /** Compares a branch of a fork with the default branch of its source. */
 export interface ForkDetails {
   readonly ahead: number;
   readonly behind: number;
-  readonly fork: ProjectRow;
+  readonly fork: Compared;
   readonly source: ProjectRow;
   readonly branch: string;
   readonly own: PlacedCommit;
@@ -31,7 +34,7 @@ export interface ForkDetails {
  */
 export const findForkDetails = async (
   ctx: Context,
-  fork: ProjectRow,
+  fork: Compared,
   source: ProjectRow | null,
   branch: string | null = fork.default_branch,
 ): Promise<ForkDetails | null> => {
@@ -42,7 +45,7 @@ export const findForkDetails = async (
   return { fork, source, branch, own, theirs, ...(await ctx.services.git.divergence(own, theirs)) };
 };
 
-const tipOf = async ({ services }: Context, project: ProjectRow, name: string | null): Promise<PlacedCommit | null> => {
+const tipOf = async ({ services }: Context, project: Compared, name: string | null): Promise<PlacedCommit | null> => {
   const path = project.disk_path;
   const isName = name !== null && validRefName(name);
   const oid = isName ? await services.git.resolve(path, `refs/heads/${name}`) : null;

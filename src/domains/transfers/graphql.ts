@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
@@ -74,11 +74,11 @@ const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelatio
 const relationsOf = (counts: RelationCounts): RelationProgress[] =>
   Object.entries(counts).map(([name, { done, total }]) => ({ name, done, total }));
 
-const downloadUrl = (ctx: Context, project: ProjectRow): string =>
+const downloadUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
   apiUrl(ctx, `projects/${project.id}/export/download`);
 
 interface ProjectWithExport extends ExportState {
-  readonly project: ProjectRow;
+  readonly project: Pick<ProjectRow, 'id' | 'full_path'>;
 }
 
 const ProjectExportRef = builder.objectRef<ProjectWithExport>('ProjectExport').implement({
@@ -166,8 +166,7 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
   }),
 });
 
-readsOfProject('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level']);
-builder.objectField(ProjectRef, 'export', (t) =>
+projectField('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level'], (t) =>
   t.field({
     type: ProjectExportRef,
     description: 'Only for Maintainers and above.',
@@ -178,8 +177,7 @@ builder.objectField(ProjectRef, 'export', (t) =>
   }),
 );
 
-readsOfProject('import', JUDGED);
-builder.objectField(ProjectRef, 'import', (t) =>
+projectField('import', JUDGED, (t) =>
   t.field({
     type: ProjectImportRef,
     description: 'Null for a project that was not imported.',

@@ -1,6 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -49,8 +49,7 @@ builder.objectField(GroupRef, 'uploads', (t) =>
   ),
 );
 
-readsOfProject('uploads', JUDGED);
-builder.objectField(ProjectRef, 'uploads', (t) =>
+projectField('uploads', JUDGED, (t) =>
   t.connection(
     {
       type: FileUpload,

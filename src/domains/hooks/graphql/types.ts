@@ -2,7 +2,7 @@ import type { ArgBuilder } from '@pothos/core';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
 import type { ContainerKind } from '#domains/planning/container.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
@@ -301,8 +301,7 @@ builder.objectField(GroupRef, 'webhooks', (t) =>
   ),
 );
 
-readsOfProject('webhooks', JUDGED);
-builder.objectField(ProjectRef, 'webhooks', (t) =>
+projectField('webhooks', JUDGED, (t) =>
   t.connection(
     {
       type: ProjectWebhook,

@@ -1,5 +1,5 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
-import { ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { projectField } from '#domains/projects/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
@@ -156,8 +156,7 @@ const groupIssues = batchedConnection((ctx, args: IssueArguments) =>
   listIssuesBelow(ctx, args.includeSubgroups ? 'group' : 'group_alone', filterOf(args)),
 );
 
-readsOfProject('issues', ['id']);
-builder.objectField(ProjectRef, 'issues', (t) =>
+projectField('issues', ['id'], (t) =>
   t.connection(
     {
       type: IssueRef,
@@ -214,8 +213,7 @@ const loadByIid = loader(async (ctx: Context, keys: readonly string[]): Promise<
   return found;
 });
 
-readsOfProject('issue', ['id']);
-builder.objectField(ProjectRef, 'issue', (t) =>
+projectField('issue', ['id'], (t) =>
   t.field({
     type: IssueRef,
     args: { iid: t.arg.string({ required: true }) },
@@ -234,8 +232,7 @@ const IssueStatusCounts = builder.objectRef<IssueCounts>('IssueStatusCountsType'
   }),
 });
 
-readsOfProject('issueStatusCounts', ['id']);
-builder.objectField(ProjectRef, 'issueStatusCounts', (t) =>
+projectField('issueStatusCounts', ['id'], (t) =>
   t.field({
     type: IssueStatusCounts,
     resolve: async ({ id }, _args, ctx) => (await loadCounts(ctx, id)) ?? { id, opened: 0, closed: 0 },

@@ -1,8 +1,8 @@
 import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { getGroup } from '#domains/groups/queries.ts';
-import { ProjectRef } from '#domains/projects/graphql.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { projectField } from '#domains/projects/graphql.ts';
+import { getProject, ROW } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -91,7 +91,7 @@ builder.objectField(GroupRef, 'invitations', (t) =>
     InvitationConnection,
   ),
 );
-builder.objectField(ProjectRef, 'accessRequests', (t) =>
+projectField('accessRequests', ROW, (t) =>
   t.connection(
     {
       type: AccessRequest,
@@ -105,7 +105,7 @@ builder.objectField(ProjectRef, 'accessRequests', (t) =>
     AccessRequestConnection,
   ),
 );
-builder.objectField(ProjectRef, 'invitations', (t) =>
+projectField('invitations', ROW, (t) =>
   t.connection(
     {
       type: Invitation,

@@ -1,7 +1,7 @@
 import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { findGroup, getGroup } from '#domains/groups/queries.ts';
-import { loadProject, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { findProject, getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { userView, viewIncludes } from '#domains/users/policy.ts';
@@ -143,8 +143,7 @@ builder.objectField(GroupRef, 'groupMembers', (t) =>
   ),
 );
 
-readsOfProject('projectMembers', ['id']);
-builder.objectField(ProjectRef, 'projectMembers', (t) =>
+projectField('projectMembers', ['id'], (t) =>
   t.connection(
     {
       type: ProjectMember,

@@ -1,13 +1,11 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { builder } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
 import { openCountsByProjects } from '../counts.ts';
 
 const loadOpenCount = loader(openCountsByProjects);
 
-readsOfProject('openMergeRequestsCount', JUDGED);
-builder.objectField(ProjectRef, 'openMergeRequestsCount', (t) =>
+projectField('openMergeRequestsCount', JUDGED, (t) =>
   t.int({
     description: 'Only for callers who can read merge requests.',
     resolve: async (project, _args, ctx) =>

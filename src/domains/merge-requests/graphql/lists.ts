@@ -1,8 +1,9 @@
 import type { ArgBuilder } from '@pothos/core';
 import { PipelineRef } from '#domains/ci/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
+import { ROW } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection, readingAhead } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
@@ -167,8 +168,7 @@ const commonArgs = (t: ArgBuilder<Types>) => ({
   sort: t({ type: MergeRequestSort, defaultValue: 'created_desc' }),
 });
 
-readsOfProject('mergeRequests', JUDGED);
-builder.objectField(ProjectRef, 'mergeRequests', (t) =>
+projectField('mergeRequests', JUDGED, (t) =>
   t.connection(
     {
       type: MergeRequestRef,
@@ -180,7 +180,7 @@ builder.objectField(ProjectRef, 'mergeRequests', (t) =>
   ),
 );
 
-builder.objectField(ProjectRef, 'mergeRequest', (t) =>
+projectField('mergeRequest', ROW, (t) =>
   t.field({
     type: MergeRequestRef,
     args: { iid: t.arg.string({ required: true }) },

@@ -1,10 +1,9 @@
 import { CustomAttributeRef, customAttributesLoader } from '#domains/custom-attributes/graphql.ts';
-import { builder } from '#graphql/builder.ts';
-import { ProjectRef } from '../graphql.ts';
+import { projectField } from '../graphql.ts';
 
 const load = customAttributesLoader('projects');
 
-builder.objectField(ProjectRef, 'customAttributes', (t) =>
+projectField('customAttributes', ['id'], (t) =>
   t.field({
     type: [CustomAttributeRef],
     nullable: true,

@@ -11,7 +11,7 @@ import { badRequest } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { ProjectConnection, ProjectRef, projectParts } from '../graphql.ts';
 import {
-  findProject,
+  findProjectWith,
   listProjects,
   listProjectsBelow,
   PROJECT_ORDERS,
@@ -54,7 +54,7 @@ builder.queryField('project', (t) =>
     resolve: (_root, { fullPath, id }, ctx, info) => {
       if ((fullPath == null) === (id == null)) throw badRequest('either fullPath or id is required');
       const named = fullPath == null ? { id: id ?? 0 } : { path: fullPath };
-      return findProject(ctx, named, projectParts(selectedFields(info)));
+      return findProjectWith(ctx, named, projectParts(selectedFields(info)));
     },
   }),
 );

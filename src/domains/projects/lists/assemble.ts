@@ -1,11 +1,14 @@
 import { OWNER } from '#domains/access/model.ts';
 import type { Actor } from '#platform/context.ts';
 import type { RowVersion } from '#platform/db/row-cache.ts';
-import type { ProjectDetails, ProjectNamespace } from '../model.ts';
+import type { EveryProjectPart, ProjectNamespace } from '../model.ts';
 import { namespaceParts, type ProjectPart } from './parts.ts';
 
-/** A result row of the statement: an unfinished `ProjectDetails`, limited to the requested parts. */
-export interface RawProject extends ProjectDetails, RowVersion {
+/**
+ * A result row of the statement, before it is assembled. It has only the requested parts: give it to nobody but as
+ * `ProjectWith` them.
+ */
+export interface RawProject extends EveryProjectPart, RowVersion {
   readonly ns_name: string;
   readonly ns_path: string;
   readonly ns_kind: string;
@@ -42,27 +45,26 @@ export interface RawProject extends ProjectDetails, RowVersion {
 }
 
 /** A group that the project is shared with, and the caller's level on the project through that group. */
-export type SharedGroup = ProjectDetails['shared_with_groups'][number] & {
+export type SharedGroup = EveryProjectPart['shared_with_groups'][number] & {
   readonly visibility_level: number;
   readonly level: number | null;
 };
 
-type ImportState = readonly [ProjectDetails['import_status'], string | null];
+type ImportState = readonly [EveryProjectPart['import_status'], string | null];
 const NOT_IMPORTED: ImportState = ['none', null];
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
  * Moves the joined columns to their places in the row. Changes the row itself, because spreading a hundred columns
- * costs as much as reading them. Keeps only the shared groups among `visibleGroups`; null keeps all. Parts that were
- * not requested stay absent, despite the type: callers who limit the parts read only those.
+ * costs as much as reading them. Keeps only the shared groups among `visibleGroups`; null keeps all.
  */
 export const assemble = (
   actor: Actor,
   raw: Mutable<RawProject>,
   wanted: ReadonlySet<ProjectPart>,
   visibleGroups: ReadonlySet<number> | null = null,
-): ProjectDetails => {
+): void => {
   if (namespaceParts.some((part) => wanted.has(part)) && !wanted.has('namespace')) raw.namespace = partOfNamespace(raw);
   const byShare = raw.shares?.reduce((most, { level }) => Math.max(most, level ?? 0), 0) ?? raw.level_by_share ?? 0;
   const groups = Math.max(raw.level_by_namespace ?? 0, byShare);
@@ -87,7 +89,6 @@ export const assemble = (
         : { id: raw.owner_id, name: raw.owner_name, created_at: raw.owner_created_at };
   }
   if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
-  return raw;
 };
 
 /** Returns the requested columns of the namespace. Nothing reads the others. */
@@ -106,7 +107,7 @@ const partOfNamespace = (raw: RawProject): ProjectNamespace => ({
   avatar_key: null,
 });
 
-const statisticsOf = (raw: RawProject): ProjectDetails['statistics'] =>
+const statisticsOf = (raw: RawProject): EveryProjectPart['statistics'] =>
   raw.st_commit_count === null
     ? null
     : {

@@ -11,12 +11,11 @@ import {
 } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { badCursor, isBadCursor, type List } from '#platform/db/list.ts';
-import type { ProjectDetails, ProjectRow } from '../model.ts';
 import type { RawProject } from './assemble.ts';
 import { filterShape, filterValues, type ParentFilter, type ProjectFilter, withoutBlanks } from './filter.ts';
 import { listBy } from './list.ts';
 import { cursorOf, effectiveOrder, isAscending, withinReach } from './order.ts';
-import { type ProjectPart, partsShape, ROW } from './parts.ts';
+import { type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { finish } from './read.ts';
 import { gather, matching, pageStatement, type Wanted, windowShape, windowValues } from './statements.ts';
 import { afterSpellings, asksForTopics } from './topic-spellings.ts';
@@ -27,12 +26,12 @@ const statements = new CompiledStatements();
  * The same list for many parents at once: the projects of each group on a page, or with `by`, the forks of each project
  * or the stars of each user. The filter's own value for `by` is ignored.
  */
-export const listProjectsBelow = (
+export const listProjectsBelow = <const Parts extends ProjectParts>(
   ctx: Context,
   filter: ProjectFilter,
-  parts: readonly ProjectPart[] = ROW,
+  parts: Parts,
   by: ParentFilter = 'namespace_id',
-): BatchedList<ProjectRow> => {
+): BatchedList<ProjectWith<Parts>> => {
   const list = listBelow(ctx, filter, parts, by);
   if (!asksForTopics(filter)) return list;
   const spelt = afterSpellings(ctx, filter, list, (other) => listBelow(ctx, other, parts, by));
@@ -43,12 +42,12 @@ export const listProjectsBelow = (
   };
 };
 
-const listBelow = (
+const listBelow = <const Parts extends ProjectParts>(
   ctx: Context,
   filter: ProjectFilter,
-  parts: readonly ProjectPart[],
+  parts: Parts,
   by: ParentFilter,
-): BatchedList<ProjectRow> => {
+): BatchedList<ProjectWith<Parts>> => {
   const { actor } = ctx;
   // Only its presence matters. Each parent supplies its own id.
   const below = withinReach(actor, { ...withoutBlanks(filter), [by]: 0 });
@@ -62,7 +61,7 @@ const listBelow = (
     of: { by, id: PARENT },
   });
   // A single parent is an ordinary list, which may be too long to gather for a page.
-  let alone: { readonly parent: number; readonly list: List<ProjectDetails> } | null = null;
+  let alone: { readonly parent: number; readonly list: List<ProjectWith<Parts>> } | null = null;
   const listOf = (parent: number) => {
     if (alone?.parent !== parent) alone = { parent, list: listBy(ctx, { ...filter, [by]: parent }, parts) };
     return alone.list;

@@ -4,11 +4,10 @@ import { CompiledStatements, runCompiled } from '#platform/db/compiled.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
-import type { ProjectDetails } from '../model.ts';
 import type { RawProject } from './assemble.ts';
 import { filterShape, filterValues, type ProjectFilter, withoutBlanks } from './filter.ts';
 import { cursorOf, effectiveOrder, isAscending, withinReach } from './order.ts';
-import { type ProjectPart, partsShape } from './parts.ts';
+import { type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { finish } from './read.ts';
 import {
   counting,
@@ -25,12 +24,12 @@ import { firstWay, near, noteGathered, otherWay, type Way } from './ways.ts';
 
 const statements = new CompiledStatements();
 
-/** Lists the projects that match the filter and that the caller can see, with the given parts. */
-export const projectList = (
+/** Lists these parts of the projects that match the filter and that the caller can see, newest first by default. */
+export const listProjects = <const Parts extends ProjectParts>(
   ctx: Context,
   given: ProjectFilter,
-  parts: readonly ProjectPart[],
-): List<ProjectDetails> => {
+  parts: Parts,
+): List<ProjectWith<Parts>> => {
   const list = listBy(ctx, given, parts);
   if (!asksForTopics(given)) return list;
   const spelt = afterSpellings(ctx, given, list, (filter) => listBy(ctx, filter, parts));
@@ -42,7 +41,11 @@ export const projectList = (
 };
 
 /** The list without regard to topics that are being renamed. */
-export const listBy = (ctx: Context, given: ProjectFilter, parts: readonly ProjectPart[]): List<ProjectDetails> => {
+export const listBy = <const Parts extends ProjectParts>(
+  ctx: Context,
+  given: ProjectFilter,
+  parts: Parts,
+): List<ProjectWith<Parts>> => {
   const { actor } = ctx;
   const filter = withinReach(actor, withoutBlanks(given));
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;

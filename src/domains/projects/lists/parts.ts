@@ -1,6 +1,6 @@
 import type { Projects } from '#platform/db/tables.ts';
-import { attributeNames } from '../attributes.ts';
-import type { ProjectColumns } from '../model.ts';
+import { attributeNames, type ProjectAttributes } from '../attributes.ts';
+import type { EveryProjectPart, ProjectColumns, ProjectNamespace } from '../model.ts';
 
 /** Columns that the hub itself writes. The settings follow from attributes.ts. */
 const ownColumns = [
@@ -38,15 +38,68 @@ const ownColumns = [
 export type ProjectColumn = keyof ProjectColumns;
 export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
 
+/** The fields of the row that each part fills. */
+interface FieldsOfPart extends Readonly<{ [Column in ProjectColumn]: Column }> {
+  /** All columns. They come from the row cache (cached-rows.ts). */
+  readonly columns: ProjectColumn | 'remembered';
+  /** The columns that the settings are made of. */
+  readonly settings: keyof ProjectAttributes;
+  readonly access_level: 'access_level';
+  readonly namespace: 'namespace' | 'namespace_id';
+  readonly ns_name: 'namespace';
+  readonly ns_path: 'namespace';
+  readonly ns_kind: 'namespace';
+  readonly ns_full_path: 'namespace';
+  readonly ns_full_name: 'namespace';
+  readonly ns_visibility_level: 'namespace';
+  readonly import: 'import_status' | 'import_error';
+  readonly permissions: 'project_access' | 'group_access';
+  readonly shared_with_groups: 'shared_with_groups';
+  readonly forked_from: 'forked_from';
+  readonly owner: 'owner';
+  readonly runners_token: 'runners_token';
+  readonly statistics: 'statistics';
+}
+
+/** The fields of the namespace that each part fills. */
+interface NamespaceFieldsOfPart {
+  readonly namespace: keyof ProjectNamespace;
+  readonly ns_name: 'name';
+  readonly ns_path: 'path';
+  readonly ns_kind: 'kind';
+  readonly ns_full_path: 'full_path';
+  readonly ns_full_name: 'full_name';
+  readonly ns_visibility_level: 'visibility_level';
+}
+
 /** A column, all columns, or a joined or computed part. */
-export type ProjectPart =
-  | ProjectColumn
-  | 'columns'
-  | 'access_level'
-  | 'namespace'
-  | NamespacePart
-  | 'import'
-  | DetailPart;
+export type ProjectPart = keyof FieldsOfPart;
+/** What a query reads of each project. Every row has an id. */
+export type ProjectParts = readonly ['id' | 'columns', ...ProjectPart[]];
+
+/**
+ * A project of which these parts were read. Nothing else can be read of it. Parts that are chosen at run time are not
+ * known to the type.
+ */
+export type ProjectWith<Parts extends ProjectParts> = { readonly id: number } & Filled<KnownPart<Parts>>;
+
+type KnownPart<Parts extends readonly ProjectPart[], Known extends ProjectPart = never> = Parts extends readonly [
+  infer First extends ProjectPart,
+  ...infer Rest extends readonly ProjectPart[],
+]
+  ? KnownPart<Rest, Known | First>
+  : Known;
+
+type Filled<Part extends ProjectPart> = Pick<EveryProjectPart, Exclude<FieldsOfPart[Part], 'namespace'>> &
+  Pick<
+    {
+      readonly namespace: Pick<
+        ProjectNamespace,
+        'id' | NamespaceFieldsOfPart[Extract<Part, keyof NamespaceFieldsOfPart>]
+      >;
+    },
+    Extract<FieldsOfPart[Part], 'namespace'>
+  >;
 /** One column of the namespace, for callers who do not need the others. */
 export type NamespacePart = (typeof namespaceParts)[number];
 export type DetailPart =
@@ -58,8 +111,12 @@ export type DetailPart =
   | 'statistics';
 
 /** The parts of a whole `ProjectRow`. */
-export const ROW: readonly ProjectPart[] = ['columns', 'access_level', 'namespace', 'import'];
-export const DETAILS: readonly ProjectPart[] = [...ROW, 'permissions', 'shared_with_groups', 'forked_from'];
+export const ROW = ['columns', 'access_level', 'namespace', 'import'] as const;
+/** The parts of the full REST record. */
+export const DETAILS = [...ROW, 'permissions', 'shared_with_groups', 'forked_from'] as const;
+/** A project with these, and what else was asked for. */
+export type ProjectDetails = ProjectWith<typeof DETAILS> &
+  Partial<Pick<EveryProjectPart, 'owner' | 'runners_token' | 'statistics'>>;
 
 export const namespaceParts = [
   'ns_name',
@@ -76,6 +133,7 @@ export const wantsNamespace = (wanted: ReadonlySet<ProjectPart>): boolean =>
 const NO_COLUMNS: ReadonlySet<string> = new Set<ProjectPart>([
   ...namespaceParts,
   'columns',
+  'settings',
   'access_level',
   'namespace',
   'import',
@@ -87,7 +145,12 @@ const NO_COLUMNS: ReadonlySet<string> = new Set<ProjectPart>([
   'statistics',
 ]);
 
-export const isColumn = (part: ProjectPart): boolean => !NO_COLUMNS.has(part);
+/** Returns the columns that the parts name, each once. */
+export const columnsOf = (parts: readonly ProjectPart[]): readonly ProjectPart[] => [
+  ...new Set(
+    parts.flatMap((part) => (part === 'settings' ? attributeNames : part)).filter((part) => !NO_COLUMNS.has(part)),
+  ),
+];
 
 const shapes = new WeakMap<readonly ProjectPart[], string>();
 /** Returns a key for the parts that determine the text of a statement. */

@@ -2,35 +2,30 @@ import { sql } from 'kysely';
 import { actorShape, actorTemplate, namespaceIsVisible, openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
-import type { ProjectDetails, ProjectRow } from '../model.ts';
 import { assemble, type RawProject, type SharedGroup } from './assemble.ts';
 import { namespacesOf, withColumns } from './cached-rows.ts';
 import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
-import { type ProjectPart, partsShape, ROW } from './parts.ts';
+import { type ProjectPart, type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { selectList, sqlFrom } from './select.ts';
 
 const statements = new CompiledStatements();
 
-/** Returns those projects that the caller can see, by id. `parts` limits what is read of each. */
-export const projectsByIds = async (
+/** Returns these parts of those projects that the caller can see, by id. */
+export const projectsByIds = async <const Parts extends ProjectParts>(
   ctx: Context,
   ids: readonly number[],
-  parts: readonly ProjectPart[] = ROW,
-): Promise<Map<number, ProjectRow>> => {
-  const rows = await readProjects(
-    ctx,
-    { ids },
-    parts.includes('id') || parts.includes('columns') ? parts : ['id', ...parts],
-  );
+  parts: Parts,
+): Promise<Map<number, ProjectWith<Parts>>> => {
+  const rows = await readProjects(ctx, { ids }, parts);
   return new Map(rows.map((row) => [row.id, row]));
 };
 
 /** For administrators this includes hidden projects and those being deleted, as they are requested by id or path. */
-export const readProjects = async (
+export const readProjects = async <const Parts extends ProjectParts>(
   ctx: Context,
   filter: ProjectFilter,
-  parts: readonly ProjectPart[],
-): Promise<ProjectDetails[]> => {
+  parts: Parts,
+): Promise<ProjectWith<Parts>[]> => {
   const wanted = { ...filter, include_hidden: true, include_pending_delete: true };
   const { actor } = ctx;
   const shape = `get|${actorShape(actor)}|${partsShape(parts)}|${filterShape(wanted)}`;
@@ -81,7 +76,7 @@ export const finish = async <Row extends RawProject>(
   return whole;
 };
 
-const SOURCE_PARTS: readonly ProjectPart[] = ['columns', 'namespace'];
+const SOURCE_PARTS = ['columns', 'namespace'] as const;
 
 /** Adds the source of each fork, in one statement for all forks. Skipped if there are none. */
 const addSources = async (ctx: Context, rows: readonly RawProject[]): Promise<void> => {

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { projectLevels } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
 import { versionOf } from '#platform/db/row-cache.ts';
-import { isColumn, type NamespacePart, namespaceParts, type ProjectPart, wantsNamespace } from './parts.ts';
+import { columnsOf, type NamespacePart, namespaceParts, type ProjectPart, wantsNamespace } from './parts.ts';
 
 const NAMESPACE_PARTS = {
   ns_name: sql`n.name as ns_name`,
@@ -32,7 +32,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   // All columns come from the row cache by version (cached-rows.ts).
   const list: RawBuilder<unknown>[] = wanted.has('columns')
     ? [sql`projects.id, projects.namespace_id, ${versionOf('projects')}`]
-    : parts.filter(isColumn).map((part) => sql.ref(`projects.${part}`));
+    : columnsOf(parts).map((part) => sql.ref(`projects.${part}`));
   if (wanted.has('namespace')) {
     if (!wanted.has('columns') && !wanted.has('namespace_id')) list.push(sql`projects.namespace_id`);
     list.push(NAMESPACE_VERSION);

@@ -2,7 +2,8 @@ import { openFrom } from '#domains/access/policy.ts';
 import { defineCache } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { Written } from '#rest/encoded-json.ts';
-import type { ProjectDetails, ProjectNamespace, ProjectRow } from '../model.ts';
+import type { ProjectNamespace } from '../model.ts';
+import type { ProjectDetails, ProjectRow } from '../queries.ts';
 import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 
 /**

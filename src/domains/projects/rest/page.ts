@@ -3,7 +3,7 @@ import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
-import { type DetailPart, listProjectDetails, listProjects, type ProjectFilter } from '../queries.ts';
+import { type DetailPart, listProjectDetails, listProjects, type ProjectFilter, ROW } from '../queries.ts';
 import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
 import { toWrittenProjects, toWrittenSimpleProjects } from './encoded.ts';
 
@@ -31,12 +31,12 @@ export const projectPage = async (
   const filter: ProjectFilter = page.kind === 'keyset' ? { ...given, order_by: 'id' } : given;
   const withAttributes = with_custom_attributes && ctx.actor.isAdmin;
   if (simple || isAnonymous(ctx)) {
-    const found = await readPage(listProjects(ctx, filter), page);
+    const found = await readPage(listProjects(ctx, filter, ROW), page);
     if (!withAttributes) return { ...found, items: toWrittenSimpleProjects(ctx, found.items) };
     const records = found.items.map((row) => toSimpleProject(ctx, row));
     return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
   }
-  const found = await readPage(listProjectDetails(ctx, filter, extra), page);
+  const found = await readPage(listProjectDetails(ctx, filter, ...extra), page);
   if (!withAttributes) return { ...found, items: toWrittenProjects(ctx, found.items) };
   const records = found.items.map((row) => toProjectRecord(ctx, row));
   return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };

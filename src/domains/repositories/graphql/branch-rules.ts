@@ -1,6 +1,7 @@
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
+import type { ProjectWith } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, listConnection, pageOfAll } from '#graphql/connection.ts';
@@ -90,7 +91,11 @@ const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').
   },
 });
 
-const BranchRuleRef = builder.objectRef<InProject<ProtectedBranch>>('BranchRule').implement({
+/** What the fields of a rule read of its project. */
+const RULED = ['id', ...JUDGED, 'default_branch', 'disk_path'] as const;
+type RuledProject = ProjectWith<typeof RULED>;
+
+const BranchRuleRef = builder.objectRef<InProject<ProtectedBranch, RuledProject>>('BranchRule').implement({
   description: 'A rule for a branch, or for all branches that match a wildcard.',
   fields: (t) => ({
     id: t.field({ type: 'ProjectsBranchRuleID', nullable: true, resolve: ({ id }) => id }),
@@ -124,8 +129,7 @@ const BranchRuleConnection = builder.connectionObject(
   { name: 'BranchRuleEdge' },
 );
 
-readsOfProject('branchRules', [...JUDGED, 'default_branch', 'disk_path']);
-builder.objectField(ProjectRef, 'branchRules', (t) =>
+projectField('branchRules', RULED, (t) =>
   t.connection(
     {
       type: BranchRuleRef,

@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -18,8 +18,7 @@ const RepositoryLanguageRef = builder.objectRef<ProjectLanguage>('RepositoryLang
   }),
 });
 
-readsOfProject('languages', JUDGED);
-builder.objectField(ProjectRef, 'languages', (t) =>
+projectField('languages', JUDGED, (t) =>
   t.field({
     type: [RepositoryLanguageRef],
     nullable: { list: true, items: false },

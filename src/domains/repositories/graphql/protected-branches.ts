@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
@@ -56,8 +56,7 @@ const ProtectedBranchConnection = builder.connectionObject(
 /** Loads the protected branches of a page of projects in one statement. */
 export const loadProtectedBranches = loader(protectedBranchesByProjects);
 
-readsOfProject('protectedBranches', JUDGED);
-builder.objectField(ProjectRef, 'protectedBranches', (t) =>
+projectField('protectedBranches', JUDGED, (t) =>
   t.connection(
     {
       type: ProtectedBranchRef,

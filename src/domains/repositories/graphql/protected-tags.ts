@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
@@ -33,8 +33,7 @@ const ProtectedTagConnection = builder.connectionObject(
 
 const loadProtectedTags = loader(protectedTagsByProjects);
 
-readsOfProject('protectedTags', JUDGED);
-builder.objectField(ProjectRef, 'protectedTags', (t) =>
+projectField('protectedTags', JUDGED, (t) =>
   t.connection(
     {
       type: ProtectedTagRef,

@@ -1,10 +1,10 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
-import { getProject } from '#domains/projects/queries.ts';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { type ListPage, type PageWanted, pageOf } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import type { Ref } from '#platform/git/types.ts';
+import type { RepositoryProject } from '../model.ts';
 import { protectionsByProjects, type ReadProtections, readProtections } from '../protections.ts';
 
 const loadProtections = loader(protectionsByProjects);
@@ -13,13 +13,14 @@ const loadProtections = loader(protectionsByProjects);
  * Starts reading the protections at once, so that those of all repositories on a page are read in one statement. Later,
  * when git has answered, each repository would ask alone.
  */
-export const protectionsAhead = (ctx: Context, { id }: ProjectRow): ReadProtections => {
+export const protectionsAhead = (ctx: Context, { id }: Pick<ProjectRow, 'id'>): ReadProtections => {
   const reading = loadProtections(ctx, id);
   reading.catch(() => {}); // reported to the caller that awaits it, if any
   return async () => (await reading) ?? readProtections(ctx, id);
 };
 
-export type InProject<T> = T & { readonly project: ProjectRow };
+/** A row with what its fields read of the project. */
+export type InProject<T, Project = RepositoryProject> = T & { readonly project: Project };
 
 /** Reading a repository costs more than reading a row. */
 export const READS_GIT = { extensions: { cost: 5 } } as const;
@@ -42,7 +43,7 @@ export const pageOfRefs = async <T extends { readonly name: string }>(
   };
 };
 
-export const inProject = <T extends object>(project: ProjectRow, all: readonly T[]): InProject<T>[] =>
+export const inProject = <T extends object, Project>(project: Project, all: readonly T[]): InProject<T, Project>[] =>
   all.map((each) => ({ ...each, project }));
 
 export const projectAt = (ctx: Context, path: string): Promise<ProjectRow> => getProject(ctx, { path });

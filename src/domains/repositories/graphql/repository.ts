@@ -1,10 +1,10 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
-import type { ProjectRow } from '#domains/projects/model.ts';
+import { projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
+import { REPOSITORY_PARTS, type RepositoryProject } from '../model.ts';
 
 /** The repository of a project. Other files add fields. */
-export const RepositoryRef = builder.objectRef<ProjectRow>('Repository').implement({
+export const RepositoryRef = builder.objectRef<RepositoryProject>('Repository').implement({
   description: "A project's git repository.",
   fields: (t) => ({
     exists: t.boolean({ nullable: false, resolve: () => true }),
@@ -17,8 +17,7 @@ export const RepositoryRef = builder.objectRef<ProjectRow>('Repository').impleme
   }),
 });
 
-readsOfProject('repository', [...JUDGED, 'disk_path', 'default_branch', 'empty_repo', 'full_path']);
-builder.objectField(ProjectRef, 'repository', (t) =>
+projectField('repository', REPOSITORY_PARTS, (t) =>
   t.field({
     type: RepositoryRef,
     nullable: true,

@@ -1,4 +1,3 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
@@ -6,7 +5,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import type { Ref } from '#platform/git/types.ts';
 import { CommitRef } from '../graphql.ts';
-import type { Tag } from '../model.ts';
+import type { RepositoryProject, Tag } from '../model.ts';
 import { completeTags, createTag, deleteTag, getTag, listTags } from '../tags.ts';
 import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
@@ -28,7 +27,7 @@ const TagRef = builder.objectRef<InProject<Tag>>('Tag').implement({
 const TagConnection = builder.connectionObject({ type: TagRef, name: 'TagConnection' }, { name: 'TagEdge' });
 
 /** Skips releases, because tags have no release field in GraphQL. */
-const readingOf = (ctx: Context, project: ProjectRow) => ({
+const readingOf = (ctx: Context, project: RepositoryProject) => ({
   protectionsOf: protectionsAhead(ctx, project),
   releases: false,
 });

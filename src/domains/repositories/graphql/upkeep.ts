@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
@@ -17,8 +17,7 @@ const FetchDayRef = builder.objectRef<FetchDay>('ProjectFetchDay').implement({
   }),
 });
 
-readsOfProject('fetches', JUDGED);
-builder.objectField(ProjectRef, 'fetches', (t) =>
+projectField('fetches', JUDGED, (t) =>
   t.field({
     type: [FetchDayRef],
     nullable: { list: true, items: false },

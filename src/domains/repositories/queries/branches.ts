@@ -1,11 +1,10 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
+import { type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
 import { mapLimit } from '#platform/map-limit.ts';
-import { BRANCHES, type Branch, branchName, branchRef, matchesPattern } from '../model.ts';
+import { BRANCHES, type Branch, branchName, branchRef, matchesPattern, type RepositoryProject } from '../model.ts';
 import { mayPushTo } from '../policy.ts';
 import { developersMay, matching, type ReadProtections, readProtections } from '../protections.ts';
 import { filterNames, regexTest, searchTest } from './names.ts';
@@ -28,7 +27,11 @@ export const BRANCH_SORTS = ['name_asc', 'updated_asc', 'updated_desc'] as const
  *
  * @throws DomainError as `requireAbility(read_code)`, `parameters` for an invalid RE2 expression
  */
-export const listBranches = async (ctx: Context, project: ProjectRow, filter: BranchFilter): Promise<List<Ref>> => {
+export const listBranches = async (
+  ctx: Context,
+  project: RepositoryProject,
+  filter: BranchFilter,
+): Promise<List<Ref>> => {
   requireAbility(ctx, project, 'read_code');
   const tests = [searchTest(filter.search), regexTest(filter.regex)].filter((test) => test !== null);
   const order = filter.sort === undefined || filter.sort === 'name_asc' ? 'name' : filter.sort;
@@ -41,7 +44,7 @@ export const listBranches = async (ctx: Context, project: ProjectRow, filter: Br
 /** Reads the commits and details of branches, in one pass for a whole page. */
 export const completeBranches = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   refs: readonly Ref[],
   protectionsOf: ReadProtections = readProtections,
 ): Promise<Branch[]> => {
@@ -83,7 +86,7 @@ export const completeBranches = async (
 /** @throws DomainError `not_found` (Branch) */
 export const getBranch = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   name: string,
   protectionsOf?: ReadProtections,
 ): Promise<Branch> => {
@@ -96,7 +99,7 @@ export const getBranch = async (
 /** Returns the current branch, or null. The caller must be allowed to read the code. */
 const findBranch = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   name: string,
   protectionsOf?: ReadProtections,
 ): Promise<Branch | null> => {
@@ -111,7 +114,7 @@ const findBranch = async (
 /** Returns the names of branches that match a pattern with `*`. */
 export const listBranchNames = async (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   { pattern, offset, limit }: { readonly pattern: string; readonly offset: number; readonly limit: number },
 ): Promise<string[]> => {
   requireAbility(ctx, project, 'read_code');
@@ -124,11 +127,13 @@ export const listBranchNames = async (
 
 const REPOSITORIES_AT_ONCE = 4;
 
+type ReadableProject = Pick<RepositoryProject, keyof JudgedProject | 'disk_path'>;
+
 /** Returns the names of all branches of each project. @throws DomainError as `requireAbility(read_code)` */
 export const branchNamesOf = async (
   ctx: Context,
-  projects: readonly ProjectRow[],
-): Promise<ReadonlyMap<ProjectRow, readonly string[]>> =>
+  projects: readonly ReadableProject[],
+): Promise<ReadonlyMap<ReadableProject, readonly string[]>> =>
   new Map(
     await mapLimit(projects, REPOSITORIES_AT_ONCE, async (project) => {
       requireAbility(ctx, project, 'read_code');

@@ -1,10 +1,9 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context, Services } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
-import { BRANCHES, branchRef, TAGS } from '../model.ts';
+import { BRANCHES, branchRef, type RepositoryProject, TAGS } from '../model.ts';
 import { splitRevision } from './revision-steps.ts';
 
-type Place = Pick<ProjectRow, 'disk_path' | 'default_branch'>;
+type Place = Pick<RepositoryProject, 'disk_path' | 'default_branch'>;
 
 /**
  * Returns the commit id of a branch, tag, commit id or full ref name. `HEAD`, `@` and an empty revision mean the

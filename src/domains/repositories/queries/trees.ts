@@ -1,11 +1,10 @@
-import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import type { CursorValues } from '#platform/cursor.ts';
 import type { List, Window } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
 import type { TreeEntry } from '#platform/git/types.ts';
-import type { Commit } from '../model.ts';
+import type { Commit, RepositoryProject } from '../model.ts';
 import { requireRevision } from './revisions.ts';
 
 export type { TreeEntry } from '#platform/git/types.ts';
@@ -30,7 +29,11 @@ export interface Folder {
  * @throws DomainError `not_found` (Tree) without such a revision, (invalid revision or path) without a folder at the
  * path
  */
-export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }: TreePlace): Promise<Folder> => {
+export const getFolder = async (
+  ctx: Context,
+  project: RepositoryProject,
+  { path, ref }: TreePlace,
+): Promise<Folder> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
   const commit_id = await requireRevision(ctx, project, ref, 'Tree');
@@ -51,7 +54,7 @@ export const getFolder = async (ctx: Context, project: ProjectRow, { path, ref }
  */
 export const listEntries = (
   ctx: Context,
-  project: ProjectRow,
+  project: RepositoryProject,
   folder: Folder,
   { recursive = false, type }: { readonly recursive?: boolean; readonly type?: TreeEntry['type'] } = {},
 ): List<TreeEntry> => {
@@ -107,7 +110,11 @@ const pathIn = (cursor: CursorValues | null | undefined): string | null =>
   typeof cursor?.[0] === 'string' ? cursor[0] : null;
 
 /** Returns the last commit that changed the folder. */
-export const lastCommitOfFolder = async (ctx: Context, project: ProjectRow, folder: Folder): Promise<Commit | null> => {
+export const lastCommitOfFolder = async (
+  ctx: Context,
+  project: RepositoryProject,
+  folder: Folder,
+): Promise<Commit | null> => {
   const { git } = ctx.services;
   const oid =
     folder.path === ''

@@ -1,5 +1,5 @@
 import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
-import { loadProject, ProjectConnection, ProjectRef, projectParts, readsOfProject } from '#domains/projects/graphql.ts';
+import { loadProject, ProjectConnection, ProjectRef, projectField, projectParts } from '#domains/projects/graphql.ts';
 import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import { getProject, listProjectsBelow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -21,8 +21,7 @@ import { forkProject, linkFork, unlinkFork } from '../forks.ts';
 const load = async (ctx: Parameters<typeof loadProject>[0], id: number | null) =>
   id === null ? null : loadProject(ctx, id);
 
-readsOfProject('isForked', ['id', 'forked_from_id']);
-builder.objectField(ProjectRef, 'isForked', (t) =>
+projectField('isForked', ['id', 'forked_from_id'], (t) =>
   t.boolean({
     nullable: false,
     description: 'Whether the project is a fork of a project that the caller may see.',
@@ -30,8 +29,7 @@ builder.objectField(ProjectRef, 'isForked', (t) =>
   }),
 );
 
-readsOfProject('forkedFrom', ['id', 'forked_from_id']);
-builder.objectField(ProjectRef, 'forkedFrom', (t) =>
+projectField('forkedFrom', ['id', 'forked_from_id'], (t) =>
   t.field({
     type: ProjectRef,
     description: 'The source of the fork. Null if the project is not a fork or the caller may not see the source.',
@@ -49,8 +47,7 @@ const forksOf = batchedConnection(
     ),
 );
 
-readsOfProject('forks', ['id']);
-builder.objectField(ProjectRef, 'forks', (t) =>
+projectField('forks', ['id'], (t) =>
   t.connection(
     {
       type: ProjectRef,
@@ -84,23 +81,18 @@ const ForkDetailsRef = builder.objectRef<ForkDetails>('ForkDetails').implement({
   }),
 });
 
-readsOfProject('forkDetails', [
-  'id',
-  'disk_path',
-  'default_branch',
-  'forked_from_id',
-  ...POLICY_COLUMNS,
-  'access_level',
-]);
-builder.objectField(ProjectRef, 'forkDetails', (t) =>
-  t.field({
-    type: ForkDetailsRef,
-    extensions: { cost: 20 },
-    description: 'Only for callers who may read the code of both projects.',
-    args: { ref: t.arg.string({ description: 'A branch. Defaults to the default branch.' }) },
-    resolve: async (project, { ref }, ctx) =>
-      findForkDetails(ctx, project, await load(ctx, project.forked_from_id), ref ?? undefined),
-  }),
+projectField(
+  'forkDetails',
+  ['id', 'disk_path', 'default_branch', 'forked_from_id', ...POLICY_COLUMNS, 'access_level'],
+  (t) =>
+    t.field({
+      type: ForkDetailsRef,
+      extensions: { cost: 20 },
+      description: 'Only for callers who may read the code of both projects.',
+      args: { ref: t.arg.string({ description: 'A branch. Defaults to the default branch.' }) },
+      resolve: async (project, { ref }, ctx) =>
+        findForkDetails(ctx, project, await load(ctx, project.forked_from_id), ref ?? undefined),
+    }),
 );
 
 mutationField('projectFork', {

@@ -1,4 +1,4 @@
-import { JUDGED, ProjectRef, readsOfProject } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -28,8 +28,7 @@ const DetailedImportStatusRef = builder.objectRef<ImportState>('DetailedImportSt
   }),
 });
 
-readsOfProject('detailedImportStatus', [...JUDGED, 'import_url']);
-builder.objectField(ProjectRef, 'detailedImportStatus', (t) =>
+projectField('detailedImportStatus', [...JUDGED, 'import_url'], (t) =>
   t.field({
     type: DetailedImportStatusRef,
     description: 'Null for a project that was not imported.',

@@ -10,7 +10,7 @@ import { forkProject, linkFork, unlinkFork } from '../forks.ts';
 const tag = 'Forks';
 
 const fullRecord = async (ctx: Context, { id }: Pick<ProjectRow, 'id'>) =>
-  toProjectRecord(ctx, await getProjectDetails(ctx, { id }, ['owner', 'runners_token']));
+  toProjectRecord(ctx, await getProjectDetails(ctx, { id }, 'owner', 'runners_token'));
 
 export const forkRoutes = [
   route({
