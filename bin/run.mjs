@@ -10,5 +10,8 @@ if (major < NEEDED) {
   console.error('On Linux (x64, arm64) start it through npm: npm ci && npm start. Elsewhere install Node 24.');
   process.exit(1);
 }
+// The same folder as in src/main.ts.
+const { enableCompileCache } = await import('node:module');
+enableCompileCache(resolve(import.meta.dirname, '../node_modules/.cache/millrace'));
 const [entry] = process.argv.splice(2, 1);
 await import(pathToFileURL(resolve(import.meta.dirname, '..', entry)).href);

@@ -58,8 +58,8 @@ export const start = async (world: World): Promise<Outcome> => {
     const ratio = median(ratios);
     const size = (key: 'hub' | 'bare') => median(sizes.map((each) => each[key])).toFixed(0);
     return {
-      target: 'second start about 2 s; idle memory at most 1.8 times a bare Yoga, Pothos and Kysely server',
-      reached: median(times) <= 2_300 && ratio <= 1.8,
+      target: 'second start at most 1.5 s; idle memory at most 1.45 times a bare Yoga, Pothos and Kysely server',
+      reached: median(times) <= 1_500 && ratio <= 1.45,
       lines: [
         `first start ${(first.ms / 1_000).toFixed(1)} s, later ones ${(median(times) / 1_000).toFixed(2)} s (median; min ${(Math.min(...times) / 1_000).toFixed(2)})`,
         `resident memory when idle ${ratio.toFixed(2)} times: hub ${size('hub')} MiB, bare ${size('bare')} MiB`,

@@ -13,7 +13,6 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import { type Config, ConfigError } from '#platform/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { Listener } from '#platform/db/listener.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createDatabase, createPool } from '#platform/db/pool.ts';
@@ -26,6 +25,7 @@ import { type JobRunner, startJobRunner } from '#platform/job-runner.ts';
 import type { Logger } from '#platform/log.ts';
 import { startProcesses } from '#platform/processes.ts';
 import { createStorage } from '#platform/storage/create-storage.ts';
+import { type OpenDatabase, openDatabase } from './database.ts';
 import { followers } from './events.ts';
 import { closeHttp } from './http.ts';
 import { jobs } from './jobs.ts';
@@ -50,6 +50,8 @@ export interface Hub {
 export interface HubOptions {
   readonly config: Config;
   readonly log: Logger;
+  /** The database, if the caller has opened it. The hub stops it when it is closed. */
+  readonly database?: Promise<OpenDatabase>;
   readonly clock?: Clock;
   /** Checks every REST response against its record. For tests. */
   readonly checkResponses?: boolean;
@@ -72,6 +74,7 @@ const HTTP_CLOSE_TIMEOUT_MS = 4_000;
 export const startHub = async ({
   config,
   log,
+  database,
   clock = systemClock,
   checkResponses = false,
   crons = true,
@@ -86,10 +89,9 @@ export const startHub = async ({
     }
   };
   try {
-    // Other accounts must be able to pass through: embedded Postgres uses another account if root starts the hub.
-    await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
+    const { connectionString, stop: stopDatabase } = await (database ?? openDatabase(config, log));
+    closers.push(stopDatabase);
     const repositories = await ownFolder(config.dataDir, 'repositories');
-    const connectionString = await openDatabase(config, log, closers);
     const pool = createPool({ connectionString, max: POOL_SIZE, applicationName: `millrace ${config.role}` });
     closers.push(() => pool.end());
     await migrate(pool);
@@ -224,13 +226,6 @@ const ownFolder = async (dataDir: string, name: string): Promise<string> => {
   const folder = join(dataDir, name);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   return folder;
-};
-
-const openDatabase = async (config: Config, log: Logger, closers: (() => Promise<void>)[]): Promise<string> => {
-  if (config.databaseUrl !== null) return config.databaseUrl;
-  const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, log });
-  closers.push(() => postgres.stop());
-  return postgres.connectionString;
 };
 
 /** @throws ConfigError naming the `settings` that hold the address, if the server cannot listen there */

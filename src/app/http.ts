@@ -62,6 +62,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     genReqId: readRequestId,
     requestIdHeader: false,
     exposeHeadRoutes: false,
+    // Routes parse their own input, and answers are written by rest/respond.ts. Fastify would load two compilers.
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
     trustProxy: services.config.trustedProxies.length > 0 ? isProxy : false,
@@ -151,6 +153,11 @@ export const closeHttp = async (fastify: FastifyInstance, timeoutMs: number): Pr
     clearInterval(idle);
     clearTimeout(timer);
   }
+};
+
+/** Returns no compiler. Fastify only asks for one for a route with a schema. */
+const noSchemas = () => () => {
+  throw new Error('routes declare no Fastify schemas');
 };
 
 const IDLE_SWEEP_MS = 50;

@@ -1,7 +1,8 @@
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
-import { type Hub, startHub } from './build.ts';
+import type { Hub } from './build.ts';
+import { openDatabase } from './database.ts';
 import { returnUnusedMemory } from './memory.ts';
 import { surviveStrayErrors } from './stray-errors.ts';
 
@@ -16,7 +17,12 @@ export const serve = async (): Promise<void> => {
   }
   const config = readConfig(argv, process.env);
   const log = createLogger(config.logLevel);
-  const starting = startHub({ config, log, onAdministrator: showOnce });
+  // Starts Postgres while the rest of the hub is loaded, which takes about as long. `startHub` reports its failure.
+  const database = openDatabase(config, log);
+  database.catch(() => undefined);
+  const starting = import('./build.ts').then(({ startHub }) =>
+    startHub({ config, log, database, onAdministrator: showOnce }),
+  );
   stopOnSignal(starting, log);
   const hub = await starting;
   surviveStrayErrors(log);

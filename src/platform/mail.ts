@@ -3,7 +3,6 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { createTransport } from 'nodemailer';
 import { z } from 'zod';
 import type { Context, Services, Tx } from './context.ts';
 import { defineJob, FinalJobError, type JobDefinition } from './jobs.ts';
@@ -81,6 +80,7 @@ interface ReadyMail extends Mail {
 const SMTP_TIMEOUT_MS = 30_000;
 
 const overSmtp = async (url: string, mail: ReadyMail, signal: AbortSignal): Promise<void> => {
+  const { createTransport } = await import('nodemailer');
   const { username, protocol, hostname } = new URL(url);
   const transport = createTransport({
     url,

@@ -1,7 +1,5 @@
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { fileTypeFromBuffer } from 'file-type';
-import { imageSize } from 'image-size';
 
 /** The accepted picture types by file extension. SVG is excluded, because it can contain a script. */
 const TYPES = { png: 'image/png', jpg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' } as const;
@@ -29,12 +27,14 @@ export const readPicture = async (
   maxBytes: number,
 ): Promise<Picture | { readonly problem: string }> => {
   if (file.size > maxBytes) return { problem: tooBig(maxBytes) };
+  // Loaded when the first picture comes.
+  const [{ fileTypeFromBuffer }, { imageSize }] = await Promise.all([import('file-type'), import('image-size')]);
   const bytes = await buffer(await file.open());
   const found = await fileTypeFromBuffer(bytes).catch(() => undefined);
   // An animated PNG counts as PNG.
   const extension = EXTENSIONS.find((each) => each === (found?.ext === 'apng' ? 'png' : found?.ext));
   if (!extension) return { problem: 'is not a PNG, JPEG, GIF or WebP picture' };
-  const size = sizeOf(bytes);
+  const size = sizeOf(bytes, imageSize);
   if (!size) return { problem: 'is a damaged picture' };
   const { width, height } = size;
   if (width > MAX_SIDE || height > MAX_SIDE) {
@@ -54,7 +54,12 @@ export const pictureType = (name: string): string | null => {
 
 const EXTENSIONS = ['png', 'jpg', 'gif', 'webp'] as const satisfies readonly (keyof typeof TYPES)[];
 
-const sizeOf = (bytes: Buffer): { readonly width: number; readonly height: number } | null => {
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+const sizeOf = (bytes: Buffer, imageSize: (bytes: Buffer) => Size): Size | null => {
   try {
     const { width, height } = imageSize(bytes);
     return width > 0 && height > 0 ? { width, height } : null;

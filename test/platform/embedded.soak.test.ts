@@ -294,7 +294,7 @@ test.runIf(isRoot)(
     await third.stop();
     const lost = (await readFile(join(dataDir, 'postgres/location'), 'utf8')).trim();
     await rm(lost, { recursive: true });
-    await expect(start()).rejects.toThrow(`${lost}, which is gone`);
+    await expect(start()).rejects.toThrow(`${lost}, which no longer exists`);
     await mkdir(lost);
   },
 );

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { SignJWT } from 'jose';
 import { sql } from 'kysely';
 import { granted, MEMBER_ROLES } from '#domains/access/roles.ts';
 import { avatarUrl, userWebUrl } from '#domains/users/model.ts';
@@ -22,6 +21,7 @@ export interface IdTokenInput {
 
 /** Returns an id token (OpenID Connect Core §2), signed with the newest key. */
 export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<string> => {
+  const { SignJWT } = await import('jose');
   const { kid, key } = await signingKey(ctx);
   const issuedAt = Math.floor(ctx.clock.now().getTime() / 1000);
   return new SignJWT({

@@ -1,4 +1,4 @@
-import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK } from 'jose';
+import type { CryptoKey } from 'jose';
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { requireAdministrator } from '#domains/users/policy.ts';
@@ -26,6 +26,7 @@ export const signingKey = async (ctx: Context): Promise<SigningKey> => {
   const stored = (await newestKey(ctx)) ?? (await ctx.transaction((tx) => makeKey(tx, { unlessThere: true })));
   const known = opened.get(ctx.services);
   if (known?.kid === stored.kid) return known;
+  const { importJWK } = await import('jose');
   const jwk = z.record(z.string(), z.unknown()).parse(JSON.parse(decrypt(ctx.services.secretKey, stored.private_jwk)));
   const key = await importJWK(jwk, SIGNING_ALGORITHM);
   if (key instanceof Uint8Array) throw new Error(`The signing key ${stored.kid} is not a key pair`);
@@ -92,6 +93,7 @@ const makeKey = async (tx: Tx, { unlessThere }: { readonly unlessThere: boolean 
   await sql`select pg_advisory_xact_lock(hashtextextended('oauth_signing_keys', 0))`.execute(tx.db);
   const there = unlessThere ? await newestKey(tx) : null;
   if (there) return there;
+  const { calculateJwkThumbprint, exportJWK, generateKeyPair } = await import('jose');
   const pair = await generateKeyPair(SIGNING_ALGORITHM, { modulusLength: 2048, extractable: true });
   const shown = publicJwk.parse(await exportJWK(pair.publicKey));
   const stored = {

@@ -15,10 +15,10 @@ export const pages: readonly Page[] = [
     method: 'GET',
     path: '/users/auth/saml/metadata',
     auth: 'optional',
-    run: (ctx) => ({
+    run: async (ctx) => ({
       status: 200,
       headers: { 'Content-Type': 'application/samlmetadata+xml' },
-      body: samlMetadata(ctx),
+      body: await samlMetadata(ctx),
     }),
   }),
   page({

@@ -1,4 +1,4 @@
-import { type CacheProvider, SAML, type SamlConfig, ValidateInResponseTo } from '@node-saml/node-saml';
+import type { CacheProvider, SAML, SamlConfig } from '@node-saml/node-saml';
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
@@ -31,15 +31,15 @@ export class SamlRefusal extends Error {
 type Asking = Pick<Context, 'services'>;
 
 /** Returns the metadata that the provider is set up with. @throws `not_found` when SAML is not configured */
-export const samlMetadata = (ctx: Asking): string =>
-  samlOf(ctx, { cacheProvider: unused }).generateServiceProviderMetadata(null);
+export const samlMetadata = async (ctx: Asking): Promise<string> =>
+  (await samlOf(ctx, { cacheProvider: unused })).generateServiceProviderMetadata(null);
 
 /**
  * Returns the URL that starts the sign-in at the provider. `remember` stores the id of the request.
  *
  * @throws `not_found` when SAML is not configured
  */
-export const signInUrl = (ctx: Asking, id: string, remember: () => Promise<void>): Promise<string> => {
+export const signInUrl = async (ctx: Asking, id: string, remember: () => Promise<void>): Promise<string> => {
   const cacheProvider: CacheProvider = {
     ...unused,
     saveAsync: async (_id, value) => {
@@ -47,7 +47,8 @@ export const signInUrl = (ctx: Asking, id: string, remember: () => Promise<void>
       return { value, createdAt: Date.now() };
     },
   };
-  return samlOf(ctx, { cacheProvider, generateUniqueId: () => id }).getAuthorizeUrlAsync('', undefined, {});
+  const saml = await samlOf(ctx, { cacheProvider, generateUniqueId: () => id });
+  return saml.getAuthorizeUrlAsync('', undefined, {});
 };
 
 /**
@@ -61,7 +62,7 @@ export const verifyAnswer = async (
   response: string,
   sentAt: (requestId: string) => Promise<string | null>,
 ): Promise<SamlPerson> => {
-  const saml = samlOf(ctx, { cacheProvider: { ...unused, getAsync: sentAt } });
+  const saml = await samlOf(ctx, { cacheProvider: { ...unused, getAsync: sentAt } });
   requireModest(Buffer.from(response, 'base64').toString('utf8'));
   const { profile } = await saml.validatePostResponseAsync({ SAMLResponse: response }).catch((error: unknown) => {
     throw new SamlRefusal(error instanceof Error ? error.message : String(error));
@@ -114,8 +115,10 @@ const unused: CacheProvider = {
   removeAsync: () => Promise.resolve(null),
 };
 
-const samlOf = ({ services: { config, urls } }: Asking, options: Partial<SamlConfig>): SAML => {
+/** Loads the library when it is needed: most hubs have no SAML provider. */
+const samlOf = async ({ services: { config, urls } }: Asking, options: Partial<SamlConfig>): Promise<SAML> => {
   if (config.samlEntryPoint === null) throw notFound();
+  const { SAML, ValidateInResponseTo } = await import('@node-saml/node-saml');
   const entityId = config.samlEntityId ?? urls.base + METADATA;
   return new SAML({
     entryPoint: config.samlEntryPoint,

@@ -11,7 +11,7 @@ import {
   type OutboundUrl,
   parseOutboundUrl,
 } from './address-guard.ts';
-import { type Connect, createAgents, type Lookup } from './agents.ts';
+import type { Agents, Connect, Lookup } from './agents.ts';
 import {
   type Answer,
   type Hop,
@@ -104,7 +104,10 @@ export interface HttpClientOptions {
  */
 export const createHttpClient = (options: HttpClientOptions = {}): HttpClient => {
   const lookup = options.lookup ?? ((host) => systemLookup(host, { all: true, order: 'verbatim' }));
-  const agents = createAgents({ ...options, lookup });
+  let loading: Promise<Agents> | null = null;
+  /** The library is large, and many hubs never send a request. */
+  const load = (): Promise<Agents> =>
+    (loading ??= import('./agents.ts').then(({ createAgents }) => createAgents({ ...options, lookup })));
 
   /** Sends the request, follows redirects if enabled, and returns the last response. */
   const follow = async <T extends Answer>(
@@ -114,6 +117,7 @@ export const createHttpClient = (options: HttpClientOptions = {}): HttpClient =>
   ): Promise<{ answer: T; remoteAddress: string | null }> => {
     let { url, authorization } = parseOutboundUrl(request.url, request.policy);
     let { method, body } = request;
+    const agents = await load();
     let headers: { readonly [name: string]: string } = request.headers ?? {};
     for (let hops = 0; ; hops++) {
       const agent = agents.get(request.policy, request.tls?.verify ?? true);
@@ -186,7 +190,9 @@ export const createHttpClient = (options: HttpClientOptions = {}): HttpClient =>
       return parsed;
     },
 
-    close: () => agents.close(),
+    close: async () => {
+      await (await loading)?.close();
+    },
   };
 };
 

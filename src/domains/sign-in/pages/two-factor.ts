@@ -1,4 +1,3 @@
-import { toDataURL } from 'qrcode';
 import { button, errorSummary, type FormErrors, field, form, html, layout, notice } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
@@ -56,7 +55,7 @@ const showTwoFactor = async (
     ? inForce(visit, factor.recoveryCodesLeft, errors)
     : enrolment(visit, {
         secret: factor.secret,
-        picture: await toDataURL(factor.uri, { errorCorrectionLevel: 'M', margin: 4, scale: 5 }),
+        picture: await pictureOf(factor.uri),
         uri: factor.uri,
         demand: await secondFactorDemand(ctx),
         errors,
@@ -137,3 +136,9 @@ const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse
  */
 export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
   path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;
+
+/** Returns the QR code of the address as a data URL. */
+const pictureOf = async (uri: string): Promise<string> => {
+  const { toDataURL } = await import('qrcode');
+  return toDataURL(uri, { errorCorrectionLevel: 'M', margin: 4, scale: 5 });
+};
