@@ -18,7 +18,7 @@ export interface SchemaTypes {
 
 /**
  * The only schema builder. Domains add to it from their `graphql.ts`. A downstream domain adds fields to an upstream
- * type with `builder.objectField(ProjectRef, 'issues', ...)`. Fields are nullable unless they declare `nullable:
+ * type with `builder.objectField(GroupRef, 'issues', ...)`. Fields are nullable unless they declare `nullable:
  * false`.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({

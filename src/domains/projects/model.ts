@@ -143,9 +143,4 @@ export const storageSize = (sizes: StatisticsRow): number =>
   sizes.snippets_size +
   sizes.uploads_size;
 
-let known: { base: string; host: string } | null = null;
-/** Cached, as every row of a list needs it. */
-const hostOf = (base: string): string => {
-  if (known?.base !== base) known = { base, host: new URL(base).hostname };
-  return known.host;
-};
+const hostOf = (base: string): string => new URL(base).hostname;

@@ -152,10 +152,5 @@ export const columnsOf = (parts: readonly ProjectPart[]): readonly ProjectPart[]
   ),
 ];
 
-const shapes = new WeakMap<readonly ProjectPart[], string>();
 /** Returns a key for the parts that determine the text of a statement. */
-export const partsShape = (parts: readonly ProjectPart[]): string => {
-  const shape = shapes.get(parts) ?? parts.join();
-  shapes.set(parts, shape);
-  return shape;
-};
+export const partsShape = (parts: readonly ProjectPart[]): string => parts.join();

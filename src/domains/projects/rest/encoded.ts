@@ -39,17 +39,11 @@ const isPlain = (project: ProjectDetails): boolean =>
 const viewOf = (actor: Actor, { access_level, namespace }: ProjectRow): string =>
   `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${namespaceText(namespace)}`;
 
-/** The namespace's columns, none of which can hold a NUL. Built once for all projects of a page in that namespace. */
+/** The namespace's columns, none of which can hold a NUL. */
 const namespaceText = (namespace: ProjectNamespace): string => {
-  let text = namespaceTexts.get(namespace);
-  if (text === undefined) {
-    const { id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key } = namespace;
-    text = [id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key].join('\0');
-    namespaceTexts.set(namespace, text);
-  }
-  return text;
+  const { id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key } = namespace;
+  return [id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key].join('\0');
 };
-const namespaceTexts = new WeakMap<ProjectNamespace, string>();
 
 const partsOf = (project: ProjectDetails): string =>
   `${project.project_access}\0${project.group_access}\0${project.import_status}\0${project.import_error}\0${sharesText(project)}`;
