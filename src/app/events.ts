@@ -12,6 +12,7 @@ import * as labels from '#domains/labels/events.ts';
 import { acceptInvitations } from '#domains/members/acceptance.ts';
 import * as members from '#domains/members/events.ts';
 import * as mergeRequests from '#domains/merge-requests/events.ts';
+import { followPushes } from '#domains/merge-requests/followers.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
 import { endOfRemovedAccounts } from '#domains/oauth/ending.ts';
@@ -75,6 +76,7 @@ export const followers: readonly Follower[] = [
   projectActivity,
   projectContributions,
   followProjects,
+  followPushes,
   acceptInvitations,
   removeOfDeletedGroups,
   removeOfDeletedPlaces,

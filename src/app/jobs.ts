@@ -3,6 +3,8 @@ import { foldSizes, removeDue } from '#domains/groups/jobs.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
+import { followBranch } from '#domains/merge-requests/followers.ts';
+import { refreshMergeRequest, removeRefs } from '#domains/merge-requests/versions.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { removeDue as removeDueProjects, removeUnknownRepositories } from '#domains/projects/jobs.ts';
 import {
@@ -68,6 +70,9 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(packRepository),
   runnable(deleteMergedBranches),
   runnable(settlePushes),
+  runnable(followBranch),
+  runnable(refreshMergeRequest),
+  runnable(removeRefs),
   runnable(mailExpiring),
   runnable(tellOfExpiringTokens),
   runnable(dropUnclaimed),

@@ -64,6 +64,7 @@ import '#domains/ci/graphql.ts';
 import '#domains/merge-requests/graphql.ts';
 import '#domains/merge-requests/graphql/counts.ts';
 import '#domains/merge-requests/graphql/lists.ts';
+import '#domains/merge-requests/graphql/mutations.ts';
 import '#domains/notes/graphql.ts';
 import '#domains/emoji/graphql.ts';
 import '#domains/releases/graphql.ts';

@@ -28,6 +28,8 @@ export interface ErrorDetails {
   readonly errorCode?: string;
   /** For `invalid`, and for `conflict` if clients expect it: the errors of each attribute. */
   readonly fields?: FieldErrors;
+  /** For `conflict` and `unprocessable` if clients expect a list of messages. */
+  readonly messages?: readonly string[];
   /** For `insufficient_scope`: the scopes that would be accepted. */
   readonly scopes?: readonly string[];
   /** For `too_many_requests` and `unavailable`. */

@@ -4,7 +4,7 @@ import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
-import { readersByProject } from './assignment.ts';
+import { issueReaders } from './assignment.ts';
 import { audienceOf, concernedBy, snapshotsOf } from './commands.ts';
 import { issueUpdated } from './events.ts';
 import type { IssueRow } from './model.ts';
@@ -52,7 +52,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
     [...snapshots.values()].filter(({ confidential }) => confidential),
     ({ project_id }) => project_id,
   );
-  const readers = await readersByProject(
+  const readers = await issueReaders(
     tx,
     [...concerned].flatMap(([id, issues]) => {
       const project = projects.get(id);

@@ -20,8 +20,8 @@ import {
   detailedMergeStatus,
   fullReference,
   MERGE_REQUEST_STATES,
-  MERGE_STATUSES,
   mergeRequestWebUrl,
+  shownMergeStatus,
   squashOnMerge,
   stateOf,
 } from './model.ts';
@@ -215,6 +215,7 @@ const statsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<MergeRequ
     user_discussions_count: 0,
     unresolved_discussions: 0,
     total_time_spent: 0,
+    is_empty: false,
   };
 
 const diffStatsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<readonly DiffStat[] | null> => {
@@ -302,7 +303,7 @@ MergeRequestRef.implement({
       preparedAt: t.expose('prepared_at', { type: 'Time' }),
       mergeStatusEnum: t.field({
         type: MergeStatusEnum,
-        resolve: ({ merge_status }) => MERGE_STATUSES.find((each) => each === merge_status) ?? 'unchecked',
+        resolve: shownMergeStatus,
       }),
       detailedMergeStatus: t.field({
         type: DetailedMergeStatusEnum,

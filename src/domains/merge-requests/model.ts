@@ -13,14 +13,21 @@ export const MERGE_STATUSES = [
   'cannot_be_merged',
   'cannot_be_merged_recheck',
 ] as const;
+export type MergeStatus = (typeof MERGE_STATUSES)[number];
 
-/** The statuses of reference conventions §8 that can occur here. */
+/** Returns the merge status as clients know it: a merge request whose first version is being made is `checking`. */
+export const shownMergeStatus = ({ merge_status }: Pick<MergeRequestRow, 'merge_status'>): MergeStatus =>
+  merge_status === 'preparing' ? 'checking' : (MERGE_STATUSES.find((each) => each === merge_status) ?? 'unchecked');
+
+/** The statuses of reference merge-requests §3 that can occur here. */
 export const DETAILED_MERGE_STATUSES = [
+  'preparing',
   'unchecked',
   'checking',
   'mergeable',
   'ci_must_pass',
   'ci_still_running',
+  'commits_status',
   'discussions_not_resolved',
   'draft_status',
   'not_open',
@@ -28,10 +35,13 @@ export const DETAILED_MERGE_STATUSES = [
 ] as const;
 export type DetailedMergeStatus = (typeof DETAILED_MERGE_STATUSES)[number];
 
-/** Returns the merge status from the stored data: mergeable, or the reason why not. */
+/**
+ * Returns whether the merge request can be merged: `mergeable`, or the first reason why not in the order of the
+ * reference (merge-requests §3).
+ */
 export const detailedMergeStatus = (
-  row: MergeRequestRow,
-  stats: Pick<MergeRequestStats, 'unresolved_discussions'>,
+  row: Pick<MergeRequestRow, 'state' | 'draft' | 'merge_status'>,
+  stats: Pick<MergeRequestStats, 'unresolved_discussions' | 'is_empty'>,
   rules: Pick<
     ProjectRow,
     | 'only_allow_merge_if_all_discussions_are_resolved'
@@ -40,20 +50,37 @@ export const detailedMergeStatus = (
   >,
   pipelineStatus: string | null,
 ): DetailedMergeStatus => {
+  switch (row.merge_status) {
+    case 'preparing':
+    case 'checking':
+      return row.merge_status;
+    case 'unchecked':
+    case 'cannot_be_merged_recheck':
+      return 'unchecked';
+  }
   if (row.state !== 'opened') return 'not_open';
   if (row.draft) return 'draft_status';
-  if (row.merge_status === 'cannot_be_merged') return 'conflict';
+  if (stats.is_empty) return 'commits_status';
   if (rules.only_allow_merge_if_all_discussions_are_resolved && stats.unresolved_discussions > 0) {
     return 'discussions_not_resolved';
   }
-  if (rules.only_allow_merge_if_pipeline_succeeds) {
-    const passed =
-      pipelineStatus === 'success' || (pipelineStatus === 'skipped' && rules.allow_merge_on_skipped_pipeline === true);
-    if (!passed)
-      return pipelineStatus === 'running' || pipelineStatus === 'pending' ? 'ci_still_running' : 'ci_must_pass';
-  }
-  if (row.merge_status === 'checking') return 'checking';
-  return row.merge_status === 'can_be_merged' ? 'mergeable' : 'unchecked';
+  if (row.merge_status === 'cannot_be_merged') return 'conflict';
+  if (!rules.only_allow_merge_if_pipeline_succeeds) return 'mergeable';
+  if (pipelineStatus === 'success') return 'mergeable';
+  if (pipelineStatus === 'skipped' && rules.allow_merge_on_skipped_pipeline === true) return 'mergeable';
+  return pipelineStatus === 'running' || pipelineStatus === 'pending' ? 'ci_still_running' : 'ci_must_pass';
+};
+
+const DRAFT = /^\s*(?:\[draft\]|\(draft\)|draft:)\s*/i;
+
+/** Returns true for a title that marks a draft (reference: merge-requests §1). */
+export const isDraftTitle = (title: string): boolean => DRAFT.test(title);
+
+/** Returns the title with or without the mark of a draft. */
+export const withDraftMark = (title: string, draft: boolean): string => {
+  let bare = title;
+  while (DRAFT.test(bare)) bare = bare.replace(DRAFT, '');
+  return draft ? `Draft: ${bare}` : bare;
 };
 
 export const stateOf = ({ state }: Pick<MergeRequestRow, 'state'>): MergeRequestState =>

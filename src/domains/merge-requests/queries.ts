@@ -1,12 +1,12 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { GUEST } from '#domains/access/model.ts';
-import { projectLevel } from '#domains/access/policy.ts';
+import { holdersOfProject } from '#domains/access/roles.ts';
 import type { PipelineRow } from '#domains/ci/queries.ts';
 import { mergeRequestIsVisible } from '#domains/planning/visibility.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { compare } from '#domains/repositories/compare.ts';
-import { anonymous, type Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type {
@@ -38,6 +38,8 @@ export interface MergeRequestStats {
   readonly user_discussions_count: number;
   readonly unresolved_discussions: number;
   readonly total_time_spent: number;
+  /** The newest version has no commits, or its branch does not exist. */
+  readonly is_empty: boolean;
 }
 
 export type MergeRequestDiffRow = Selectable<MergeRequestDiffs>;
@@ -171,6 +173,16 @@ export const getMergeRequest = async (ctx: Context, project: ProjectRow, iid: nu
   return row;
 };
 
+/** Locks the merge request until the transaction ends, and returns its current row. @throws as `getMergeRequest` */
+export const lockMergeRequest = async (
+  tx: Tx,
+  project: ProjectRow,
+  { id, iid }: Pick<MergeRequestRow, 'id' | 'iid'>,
+): Promise<MergeRequestRow> => {
+  await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
+  return getMergeRequest(tx, project, iid);
+};
+
 /** Returns those merge requests that the caller can see, by id. */
 export const mergeRequestsByIds = async (
   ctx: Context,
@@ -196,7 +208,9 @@ export const mergeRequestStatsByIds = async (
       ${people('merge_request_reviewers')} as reviewer_ids, ${people('merge_request_approvals')} as approver_ids,
       ${votes('thumbsup')} as upvotes, ${votes('thumbsdown')} as downvotes,
       n.user_notes_count, n.user_discussions_count, n.unresolved_discussions,
-      (select coalesce(sum(l.time_spent), 0)::bigint from timelogs l where l.merge_request_id = mr.id) as total_time_spent
+      (select coalesce(sum(l.time_spent), 0)::bigint from timelogs l where l.merge_request_id = mr.id) as total_time_spent,
+      exists (select from merge_request_diffs d
+        where d.merge_request_id = mr.id and d.is_latest and d.state = 'empty') as is_empty
     from merge_requests mr cross join lateral (
       select count(*) filter (where not notes.system) as user_notes_count,
         count(distinct notes.discussion_id) filter (where not notes.system) as user_discussions_count,
@@ -216,9 +230,60 @@ export const diffsByMergeRequestIds = async (
     .selectFrom('merge_request_diffs')
     .selectAll()
     .where(sql<boolean>`merge_request_id = any (${ids}::bigint[])`)
+    .where('is_latest', '=', true)
     .execute();
   return new Map(rows.map((row) => [row.merge_request_id, row]));
 };
+
+/** Lists the versions of a merge request, newest first. `getMergeRequest` has checked access. */
+export const listVersions = (
+  ctx: Pick<Context, 'db'>,
+  { id }: Pick<MergeRequestRow, 'id'>,
+): List<MergeRequestDiffRow> =>
+  listOf(
+    ctx.db,
+    ctx.db.selectFrom('merge_request_diffs').selectAll().where('merge_request_id', '=', id),
+    BY_VERSION,
+    'desc',
+  );
+
+/** Returns a version of the merge request. @throws DomainError `not_found` */
+export const getVersion = async (
+  ctx: Pick<Context, 'db'>,
+  { id }: Pick<MergeRequestRow, 'id'>,
+  versionId: number,
+): Promise<MergeRequestDiffRow> => {
+  const row = await ctx.db
+    .selectFrom('merge_request_diffs')
+    .selectAll()
+    .where('id', '=', versionId)
+    .where('merge_request_id', '=', id)
+    .executeTakeFirst();
+  if (!row) throw notFound();
+  return row;
+};
+
+export const listVersionFiles = (
+  ctx: Pick<Context, 'db'>,
+  { id }: Pick<MergeRequestDiffRow, 'id'>,
+): List<DiffFileRow> =>
+  listOf(
+    ctx.db,
+    ctx.db.selectFrom('merge_request_diff_files').selectAll().where('diff_id', '=', id),
+    FILE_ORDER,
+    'asc',
+  );
+
+export const listVersionCommits = (
+  ctx: Pick<Context, 'db'>,
+  { id }: Pick<MergeRequestDiffRow, 'id'>,
+): List<DiffCommitRow> =>
+  listOf(
+    ctx.db,
+    ctx.db.selectFrom('merge_request_diff_commits').selectAll().where('diff_id', '=', id),
+    COMMIT_ORDER,
+    'asc',
+  );
 
 /** Lists the changed files in the order of the diff. `getMergeRequest` has checked access. */
 export const listDiffFiles = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffFileRow> =>
@@ -274,29 +339,19 @@ export const headPipelinesByIds = async (ctx: Context, ids: readonly number[]): 
   return new Map([...rows].flatMap(([id, [first]]) => (first ? [[id, first] as const] : [])));
 };
 
-/** Returns true if the author had nothing merged in the project before, and holds no role above Guest. */
-export const isFirstContribution = async (ctx: Context, row: MergeRequestRow): Promise<boolean> => {
-  if (row.author_id === null) return false;
-  const level = projectLevel({ ...anonymous, userId: row.author_id });
-  const found = await ctx.db
-    .selectFrom('projects')
-    .select('id')
-    .where('id', '=', row.project_id)
-    .where(sql<boolean>`${level} <= ${sql.lit(GUEST)}`)
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('merge_requests as other')
-            .select('other.id')
-            .where('other.project_id', '=', row.project_id)
-            .where('other.author_id', '=', row.author_id)
-            .where('other.state', '=', 'merged')
-            .where('other.id', '!=', row.id),
-        ),
-      ),
-    )
-    .executeTakeFirst();
-  return found !== undefined;
+/** Returns those merge requests whose author had nothing merged in the project before, and holds no role above Guest. */
+export const firstContributionsAmong = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> => {
+  const { rows } = await sql<{ id: number }>`
+    select mr.id from merge_requests mr join projects p on p.id = mr.project_id
+    where mr.id = any (${ids}::bigint[]) and mr.author_id is not null
+      and not exists (${holdersOfProject('p', { user: sql.ref('mr.author_id'), least: GUEST + 1 })})
+      and not exists (
+        select from merge_requests other where other.project_id = mr.project_id and other.author_id = mr.author_id
+          and other.state = 'merged' and other.id <> mr.id)`.execute(ctx.db);
+  return new Set(rows.map(({ id }) => id));
 };
 
 /** Counts the commits by which the target branch is ahead of the source; 0 if either is missing in the repository. */
@@ -321,10 +376,13 @@ const FILE_ORDER: readonly SortKey<DiffFileRow>[] = [
 const COMMIT_ORDER: readonly SortKey<DiffCommitRow>[] = [
   { by: sql.ref('merge_request_diff_commits.relative_order'), of: (row) => row.relative_order },
 ];
+const BY_VERSION: readonly SortKey<MergeRequestDiffRow>[] = [
+  { by: sql.ref('merge_request_diffs.id'), of: (row) => row.id },
+];
 const BY_PIPELINE: readonly SortKey<PipelineRow>[] = [{ by: sql.ref('pipelines.id'), of: (row) => row.id }];
 
 const diffOf = (mergeRequestId: number): RawBuilder<boolean> =>
-  sql<boolean>`diff_id = (select d.id from merge_request_diffs d where d.merge_request_id = ${mergeRequestId})`;
+  sql<boolean>`diff_id = (select d.id from merge_request_diffs d where d.merge_request_id = ${mergeRequestId} and d.is_latest)`;
 
 const pipelinesOf = (ctx: Context, id: RawBuilder<number>) =>
   ctx.db

@@ -11,18 +11,25 @@ import { can } from '#domains/projects/policy.ts';
 import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
 import { isGranted, matching, readProtections } from '#domains/repositories/protections.ts';
-import { type commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
+import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
-import { detailedMergeStatus, fullReference, mergeRequestWebUrl, relativeReference } from './model.ts';
+import {
+  detailedMergeStatus,
+  fullReference,
+  mergeRequestWebUrl,
+  relativeReference,
+  shownMergeStatus,
+} from './model.ts';
 import {
   type DiffCommitRow,
   type DiffFileRow,
   diffsByMergeRequestIds,
   headPipelinesByIds,
+  type MergeRequestDiffRow,
   type MergeRequestRow,
   mergeRequestStatsByIds,
 } from './queries.ts';
@@ -216,7 +223,7 @@ export const toMergeRequests = async (
       work_in_progress: row.draft,
       milestone: milestone ? toMilestone(ctx, milestone) : null,
       merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
-      merge_status: row.merge_status,
+      merge_status: shownMergeStatus(row),
       detailed_merge_status: detailedMergeStatus(row, each, project, pipelines.get(row.id)?.status ?? null),
       // Merges cannot be scheduled.
       merge_after: null,
@@ -289,6 +296,45 @@ export const toMergeRequest = async (
   };
 };
 
+const version = {
+  id: z.int(),
+  head_commit_sha: z.string().nullable(),
+  base_commit_sha: z.string().nullable(),
+  start_commit_sha: z.string().nullable(),
+  created_at: z.string(),
+  merge_request_id: z.int(),
+  state: z.string(),
+  real_size: z.string().nullable(),
+};
+/** A version of the diff (reference: merge-requests §2). */
+export const mergeRequestVersionRecord = z.object(version).meta({ id: 'MergeRequestVersion' });
+export const mergeRequestWholeVersionRecord = z
+  .object({ ...version, commits: z.array(commitRecord), diffs: z.array(diffFileRecord) })
+  .meta({ id: 'MergeRequestWholeVersion' });
+
+export const toVersion = (row: MergeRequestDiffRow): z.output<typeof mergeRequestVersionRecord> => ({
+  id: row.id,
+  head_commit_sha: row.head_commit_sha,
+  base_commit_sha: row.base_commit_sha,
+  start_commit_sha: row.start_commit_sha,
+  created_at: isoTime(row.created_at),
+  merge_request_id: row.merge_request_id,
+  state: row.state,
+  real_size: row.real_size,
+});
+
+export const toWholeVersion = (
+  ctx: Context,
+  project: Pick<ProjectRow, 'full_path'>,
+  row: MergeRequestDiffRow,
+  commits: readonly DiffCommitRow[],
+  files: readonly DiffFileRow[],
+): z.output<typeof mergeRequestWholeVersionRecord> => ({
+  ...toVersion(row),
+  commits: commits.map((commit) => toDiffCommit(ctx, project, commit)),
+  diffs: files.map((file) => toDiffFile(file)),
+});
+
 /** With `unidiff`, adds the two lines that name the files if the stored diff lacks them. */
 export const toDiffFile = (row: DiffFileRow, unidiff = false): z.output<typeof diffFileRecord> => ({
   old_path: row.old_path,
@@ -303,7 +349,7 @@ export const toDiffFile = (row: DiffFileRow, unidiff = false): z.output<typeof d
   renamed_file: row.renamed_file,
   deleted_file: row.deleted_file,
   generated_file: row.generated_file,
-  collapsed: false,
+  collapsed: row.collapsed,
   too_large: row.too_large,
 });
 

@@ -8,8 +8,6 @@ import { getCommit } from '#domains/repositories/commits.ts';
 import { commitRecord, diffFileRecord, toDiff } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
-import { notFound } from '#platform/errors.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import {
   boolean,
@@ -30,8 +28,6 @@ import { MERGE_REQUEST_STATES } from './model.ts';
 import {
   countDivergedCommits,
   findRawDiff,
-  getMergeRequest,
-  isFirstContribution,
   listDiffCommits,
   listDiffFiles,
   listMergeRequestPipelines,
@@ -45,11 +41,13 @@ import {
   mergeRequestRecord,
   toDiffCommit,
   toDiffFile,
-  toMergeRequest,
   toMergeRequests,
   toSimpleMergeRequest,
 } from './record.ts';
 import { changelogRoutes } from './rest/changelog.ts';
+import { findMergeRequest as find, one, wholeRecord } from './rest/one.ts';
+import { versionRoutes } from './rest/versions.ts';
+import { writingRoutes } from './rest/writing.ts';
 
 const tag = 'Merge requests';
 const words = text({ max: 1_000 });
@@ -105,13 +103,13 @@ const rules = [
   exclusive('merge_user_id', 'merge_user_username'),
 ] satisfies readonly Rule<keyof typeof filters>[];
 
-const one = { id: idOrPath(), merge_request_iid: integer({ min: 1, max: 2_147_483_647 }) };
-
 /** The maximum number of files in one response. */
 const MAX_CHANGES = 1_000;
 
 export const routes = [
   ...changelogRoutes,
+  ...writingRoutes,
+  ...versionRoutes,
   listRoute({
     path: '/merge_requests',
     tag,
@@ -273,27 +271,6 @@ export const routes = [
     },
   }),
 ] satisfies readonly Route[];
-
-const find = async (
-  ctx: Context,
-  id: IdOrPath,
-  iid: number,
-): Promise<{ project: ProjectRow; row: MergeRequestRow }> => {
-  const project = await getProject(ctx, id);
-  return { project, row: await getMergeRequest(ctx, project, iid) };
-};
-
-const wholeRecord = async (
-  ctx: Context,
-  project: ProjectRow,
-  row: MergeRequestRow,
-  options: { renderHtml?: boolean; divergedCommits?: number | undefined; includeRebase?: boolean } = {},
-) => {
-  const firstContribution = await isFirstContribution(ctx, row);
-  const record = await toMergeRequest(ctx, project, row, { ...options, firstContribution });
-  if (!record) throw notFound();
-  return record;
-};
 
 const mergeRequestPage = async (
   ctx: Context,

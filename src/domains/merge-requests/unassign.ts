@@ -1,23 +1,18 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
-import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { mergeRequestUpdated } from './events.ts';
-import { mergeRequestStatsByIds } from './queries.ts';
+import { mergeRequestStatsByIds, mergeRequestsByIds } from './queries.ts';
+import { emitSnapshot, snapshotsOf } from './snapshot.ts';
 
 /** How many merge requests are read and written at once. */
 const AT_ONCE = 500;
 
-type Row = Pick<
-  Selectable<MergeRequests>,
-  'id' | 'iid' | 'project_id' | 'title' | 'state' | 'author_id' | 'updated_at' | 'updated_by_id'
->;
-const COLUMNS = sql`r.id, r.iid, r.project_id, r.title, r.state, r.author_id, r.updated_at, r.updated_by_id`;
+type Row = Pick<Selectable<MergeRequests>, 'id' | 'updated_at' | 'updated_by_id'>;
 
 /**
  * Removes the user from the assignees and reviewers of all merge requests in the projects, which SQL selects by id.
@@ -30,7 +25,7 @@ export const unassignFromMergeRequests = async (
 ): Promise<void> => {
   for (;;) {
     const { rows } = await sql<Row>`
-      select ${COLUMNS} from merge_requests r
+      select r.id, r.updated_at, r.updated_by_id from merge_requests r
       where r.id in (
           select a.merge_request_id from merge_request_assignees a where a.user_id = ${userId}
           union all
@@ -48,46 +43,39 @@ const unassign = async (tx: Tx, userId: number, before: readonly Row[]): Promise
   const theirs = sql`user_id = ${userId} and merge_request_id = any (${ids}::bigint[])`;
   await sql`delete from merge_request_assignees where ${theirs}`.execute(tx.db);
   await sql`delete from merge_request_reviewers where ${theirs}`.execute(tx.db);
-  const { rows: changed } = await sql<Row>`
+  await sql`
     update merge_requests r set updated_at = now(), updated_by_id = ${tx.actor.userId}
-    where r.id = any (${ids}::bigint[]) returning ${COLUMNS}`.execute(tx.db);
-  const after = new Map(changed.map((row) => [row.id, row]));
+    where r.id = any (${ids}::bigint[])`.execute(tx.db);
+  const asHub = { ...tx, actor: systemActor };
+  const rows = await mergeRequestsByIds(asHub, ids);
+  const projects = await projectsByIds(asHub, [...new Set([...rows.values()].map(({ project_id }) => project_id))], ROW);
+  const placed = [...rows.values()].flatMap((row) => {
+    const project = projects.get(row.project_id);
+    return project ? [{ row, project }] : [];
+  });
+  const snapshots = new Map((await snapshotsOf(asHub, placed)).map((snapshot) => [snapshot.id, snapshot]));
   const people = await userSummariesByIds(tx, [
     ...new Set([...stats.values()].flatMap((each) => [...each.assignee_ids, ...each.reviewer_ids])),
   ]);
-  const told = (userIds: readonly number[]) =>
+  const shown = (userIds: readonly number[]) =>
     userIds.flatMap((id) => {
       const person = people.get(id);
       return person ? [hookUser(tx, person)] : [];
     });
-  const projectIds = [...new Set(before.map(({ project_id }) => project_id))];
-  const projects = await projectsByIds({ ...tx, actor: systemActor }, projectIds, ROW);
-  for (const { id, iid, project_id, title, state, author_id, updated_at, updated_by_id } of before) {
-    const [row, people, project] = [after.get(id), stats.get(id), projects.get(project_id)];
-    if (!row || !people || !project) continue;
+  for (const { id, updated_at, updated_by_id } of before) {
+    const [row, people, snapshot] = [rows.get(id), stats.get(id), snapshots.get(id)];
+    const project = row && projects.get(row.project_id);
+    if (!row || !people || !project || !snapshot) continue;
     const changes: Changes = differences(
       { updated_at, updated_by_id },
       { updated_at: row.updated_at, updated_by_id: row.updated_by_id },
     );
-    const without = (name: 'assignees' | 'reviewers', previous: readonly number[]): number[] => {
+    const without = (name: 'assignees' | 'reviewers', previous: readonly number[]): void => {
       const current = previous.filter((each) => each !== userId);
-      if (current.length < previous.length) changes[name] = { previous: told(previous), current: told(current) };
-      return current;
+      if (current.length < previous.length) changes[name] = { previous: shown(previous), current: shown(current) };
     };
-    const assignee_ids = without('assignees', people.assignee_ids);
-    const reviewer_ids = without('reviewers', people.reviewer_ids);
-    tx.emit(mergeRequestUpdated, {
-      ...projectScope(project),
-      min_access_level: audienceOf(project),
-      subject: { type: 'MergeRequest', id },
-      payload: { merge_request: { id, iid, project_id, title, state, author_id, assignee_ids, reviewer_ids }, changes },
-    });
+    without('assignees', people.assignee_ids);
+    without('reviewers', people.reviewer_ids);
+    emitSnapshot(tx, mergeRequestUpdated, project, snapshot, changes);
   }
-};
-
-/** Returns the lowest role that sees merge requests; null if everyone who can see the project does. */
-const audienceOf = (project: ProjectRow): number | null => {
-  if (project.visibility_level === PRIVATE) return REPORTER;
-  const { merge_requests_access_level, repository_access_level } = project;
-  return merge_requests_access_level === 'enabled' && repository_access_level === 'enabled' ? null : REPORTER;
 };

@@ -1,9 +1,14 @@
-import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
-import { type HookLabel, hookLabel } from '#domains/labels/webhook.ts';
+import type { HookLabel } from '#domains/labels/webhook.ts';
 import { hookChanges } from '#domains/planning/changes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
-import { findProject } from '#domains/projects/queries.ts';
-import { type HookedProject, hookMarkdown, hookProject, hookRepository } from '#domains/projects/webhook.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import {
+  HOOK_PARTS,
+  type HookedProject,
+  hookMarkdown,
+  hookProject,
+  hookRepository,
+} from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -11,15 +16,10 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { isoTime } from '#platform/time.ts';
-import type { MergeRequestPayload } from './events.ts';
-import { detailedMergeStatus, mergeRequestWebUrl } from './model.ts';
-import {
-  headPipelinesByIds,
-  isFirstContribution,
-  type MergeRequestRow,
-  mergeRequestStatsByIds,
-  mergeRequestsByIds,
-} from './queries.ts';
+import type { MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
+import { mergeRequestWebUrl, shownMergeStatus } from './model.ts';
+import { type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
+import { snapshotsOf } from './snapshot.ts';
 
 /** The columns of a merge request that hook bodies use. */
 export type HookedMergeRequest = Pick<
@@ -76,34 +76,52 @@ export const mergeRequestFacts = async (ctx: Context, id: number): Promise<Merge
   const row = (await mergeRequestsByIds(ctx, [id])).get(id);
   const project = row && (await findProject(ctx, { id: row.project_id }));
   if (!row || !project) return null;
-  const isElsewhere = row.source_project_id !== null && row.source_project_id !== project.id;
-  const head = row.diff_head_sha ?? '';
-  const [stats, labels, source, pipelines, [last_commit = null], first_contribution] = await Promise.all([
-    mergeRequestStatsByIds(ctx, [id]),
-    labelsByMergeRequestIds(ctx, [id]),
-    isElsewhere ? findProject(ctx, { id: row.source_project_id ?? 0 }) : project,
-    headPipelinesByIds(ctx, [id]),
-    ctx.services.git.readCommits(project.disk_path, /^[0-9a-f]{40}$/.test(head) ? [head] : []),
-    isFirstContribution(ctx, row),
+  const [snapshot] = await snapshotsOf(ctx, [{ row, project }]);
+  return snapshot ? factsOf(ctx, project, snapshot) : null;
+};
+
+/** Builds the body of an event (reference: webhooks §3); null if the project has been deleted. */
+export const bodyOf =
+  (action: Action) =>
+  async (ctx: Context, event: EventRow, payload: MergeRequestPayload): Promise<Record<string, unknown> | null> => {
+    const { merge_request: snapshot, changes, oldrev } = payload;
+    const project = await findProject(ctx, { id: snapshot.project_id });
+    if (!project) return null;
+    const actor = event.actor_id ?? 0;
+    const [facts, people] = await Promise.all([
+      factsOf(ctx, project, snapshot),
+      userSummariesByIds(ctx, actor === 0 ? [] : [actor]),
+    ]);
+    return mergeRequestBody(ctx, facts, {
+      user: people.get(actor) ?? null,
+      action,
+      changes: hookChanges(changes, STATE_IDS),
+      oldrev,
+    });
+  };
+
+/** Returns the data for the body of a recorded merge request. */
+const factsOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  snapshot: MergeRequestSnapshot,
+): Promise<MergeRequestFacts> => {
+  const { assignee_ids, reviewer_ids, source_project_id, diff_head_sha } = snapshot;
+  const isElsewhere = source_project_id !== null && source_project_id !== project.id;
+  const [people, source, [last_commit = null]] = await Promise.all([
+    userSummariesByIds(ctx, [...new Set([...assignee_ids, ...reviewer_ids])]),
+    isElsewhere ? findProject(ctx, { id: source_project_id }, HOOK_PARTS) : project,
+    ctx.services.git.readCommits(project.disk_path, isOid(diff_head_sha) ? [diff_head_sha] : []),
   ]);
-  const known = stats.get(id);
-  const { assignee_ids = [], reviewer_ids = [], unresolved_discussions = 0, total_time_spent = 0 } = known ?? {};
-  const people = await userSummariesByIds(ctx, [...new Set([...assignee_ids, ...reviewer_ids])]);
   const among = (ids: readonly number[]) => ids.flatMap((each) => people.get(each) ?? []);
-  const pipeline = pipelines.get(id);
   return {
-    row,
+    ...snapshot,
+    row: snapshot,
     project,
     source,
     assignees: among(assignee_ids),
     reviewers: among(reviewer_ids),
-    labels: (labels.get(id) ?? []).map(hookLabel),
     last_commit,
-    total_time_spent,
-    detailed_merge_status: detailedMergeStatus(row, { unresolved_discussions }, project, pipeline?.status ?? null),
-    blocking_discussions_resolved: unresolved_discussions === 0,
-    first_contribution,
-    head_pipeline_id: pipeline?.id ?? null,
   };
 };
 
@@ -111,13 +129,13 @@ export const mergeRequestFacts = async (ctx: Context, id: number): Promise<Merge
 export const mergeRequestBody = (
   ctx: Context,
   facts: MergeRequestFacts,
-  { user, action, changes = {} }: { user: UserSummary | null; action: Action; changes?: Record<string, unknown> },
+  { user, action, changes = {}, oldrev }: BodyOptions,
 ): Record<string, unknown> => ({
   object_kind: 'merge_request',
   event_type: 'merge_request',
   user: user && hookUser(ctx, user),
   project: hookProject(ctx, facts.project),
-  object_attributes: { ...hookMergeRequest(ctx, facts), action },
+  object_attributes: { ...hookMergeRequest(ctx, facts), action, ...(oldrev === undefined ? {} : { oldrev }) },
   labels: facts.labels,
   changes,
   repository: hookRepository(ctx, facts.project),
@@ -125,27 +143,16 @@ export const mergeRequestBody = (
   ...(facts.reviewers.length > 0 ? { reviewers: facts.reviewers.map((each) => hookUser(ctx, each)) } : {}),
 });
 
-/** The body of an event, for the state that the merge request has now; null if it is gone. */
-export const mergeRequestEventBody =
-  (action: Action) =>
-  async (
-    ctx: Context,
-    { actor_id }: EventRow,
-    { merge_request: { id, assignee_ids, reviewer_ids }, changes }: MergeRequestPayload,
-  ): Promise<Record<string, unknown> | null> => {
-    const facts = await mergeRequestFacts(ctx, id);
-    if (!facts) return null;
-    const people = await userSummariesByIds(ctx, [
-      ...new Set([...assignee_ids, ...reviewer_ids, ...(actor_id === null ? [] : [actor_id])]),
-    ]);
-    const among = (ids: readonly number[]) => ids.flatMap((each) => people.get(each) ?? []);
-    const then = { ...facts, assignees: among(assignee_ids), reviewers: among(reviewer_ids) };
-    return mergeRequestBody(ctx, then, {
-      user: people.get(actor_id ?? 0) ?? null,
-      action,
-      changes: hookChanges(changes, STATE_IDS),
-    });
-  };
+interface BodyOptions {
+  readonly user: UserSummary | null;
+  readonly action: Action;
+  readonly changes?: Record<string, unknown>;
+  /** For new commits: the head before them. */
+  readonly oldrev?: string | undefined;
+}
+
+/** Imported rows may hold any text. */
+const isOid = (sha: string | null): sha is string => sha !== null && /^[0-9a-f]{40}$/.test(sha);
 
 const STATE_IDS: Readonly<Record<string, number>> = { opened: 1, closed: 2, merged: 3, locked: 4 };
 
@@ -172,7 +179,7 @@ export const hookMergeRequest = (ctx: Context, facts: MergeRequestFacts) => {
     state_id: STATE_IDS[row.state] ?? 1,
     draft: row.draft,
     work_in_progress: row.draft,
-    merge_status: row.merge_status,
+    merge_status: shownMergeStatus(row),
     detailed_merge_status: facts.detailed_merge_status,
     merge_commit_sha: row.merge_commit_sha,
     merge_user_id: row.merge_user_id,

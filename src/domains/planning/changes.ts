@@ -27,18 +27,15 @@ export const differences = (
   return changes;
 };
 
-/** Returns the changes for webhook bodies: times in their format, and the state as its number. */
+/** Returns the changes for webhook bodies: times in the webhook format, and the state by its number. */
 export const hookChanges = (changes: Changes, stateIds: Readonly<Record<string, number>>): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(changes).map(([name, { previous, current }]) => {
-      const told = (value: unknown) =>
-        typeof value !== 'string'
-          ? value
-          : name === 'state'
-            ? stateIds[value]
-            : name.endsWith('_at')
-              ? hookTime(value)
-              : value;
-      return [name === 'state' ? 'state_id' : name, { previous: told(previous), current: told(current) }];
+      const shown = (value: unknown) => {
+        if (typeof value !== 'string') return value;
+        if (name === 'state') return stateIds[value];
+        return name.endsWith('_at') ? hookTime(value) : value;
+      };
+      return [name === 'state' ? 'state_id' : name, { previous: shown(previous), current: shown(current) }];
     }),
   );

@@ -406,6 +406,7 @@ export interface MergeRequestDiffCommits {
 export interface MergeRequestDiffFiles {
   a_mode: string;
   b_mode: string;
+  collapsed: Generated<boolean>;
   deleted_file: Generated<boolean>;
   diff: Generated<string>;
   diff_id: number;
@@ -426,6 +427,7 @@ export interface MergeRequestDiffs {
   files_count: number | null;
   head_commit_sha: string | null;
   id: Generated<number>;
+  is_latest: Generated<boolean>;
   merge_request_id: number;
   real_size: string | null;
   start_commit_sha: string | null;

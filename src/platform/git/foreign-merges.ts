@@ -10,11 +10,11 @@ import { inQuarantine, type Quarantine } from './quarantine.ts';
 import { validOid } from './ref-names.ts';
 import type { Git, PlacedCommit } from './types.ts';
 
-/** Merges commits of another repository. */
+/** Merges and copies commits of another repository. */
 export const createForeignMerges = (
   runner: Runner,
   objects: ObjectReader,
-): Pick<Git, 'mergeForeign' | 'mergesCleanly'> => {
+): Pick<Git, 'copyCommit' | 'mergeForeign' | 'mergesCleanly'> => {
   /** Runs `work` while git sees the objects of both repositories. */
   const inBoth = <T>(own: PlacedCommit, other: PlacedCommit, work: (both: Quarantine) => Promise<T>): Promise<T> => {
     if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
@@ -50,6 +50,9 @@ export const createForeignMerges = (
         await judge?.(oid, createNewObjects(runner, objects, path, env));
         return { oid };
       }),
+
+    copyCommit: (path, other) =>
+      inBoth({ path, oid: other.oid }, other, ({ env }) => borrow(runner, path, other.oid, env)),
 
     mergesCleanly: (own, other) =>
       inBoth(own, other, async ({ env, discard }) => {

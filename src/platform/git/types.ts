@@ -149,6 +149,8 @@ export interface Git extends GitReading {
    * also for commits without a common ancestor.
    */
   mergeForeign(own: PlacedCommit, other: PlacedCommit, merge: MergeCommit, judge?: Judge): Promise<MergedCommit>;
+  /** Copies a commit of another repository with its history. Until a ref names it, `gc` may remove it after two weeks. */
+  copyCommit(path: string, other: PlacedCommit): Promise<void>;
   /** Returns true if `mergeForeign` would find no conflict. */
   mergesCleanly(own: PlacedCommit, other: PlacedCommit): Promise<boolean>;
   /**

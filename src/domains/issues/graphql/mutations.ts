@@ -1,10 +1,10 @@
+import { userIdsByUsernames } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
-import { mutationField } from '#graphql/mutation.ts';
+import { applyOperation, MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
-import { userIdsByUsernames } from '../assignment.ts';
 import { createIssue, deleteIssue, type IssueChanges, updateIssue } from '../commands.ts';
 import { IssueRef, IssueTypeEnum } from '../graphql.ts';
 import type { IssueRow } from '../model.ts';
@@ -12,10 +12,6 @@ import { getIssue, issueDetailsByIds } from '../queries.ts';
 
 const IssueStateEvent = builder.enumType('IssueStateEvent', {
   values: { CLOSE: { value: 'close' }, REOPEN: { value: 'reopen' } } as const,
-});
-
-const MutationOperationMode = builder.enumType('MutationOperationMode', {
-  values: { REPLACE: { value: 'replace' }, APPEND: { value: 'append' }, REMOVE: { value: 'remove' } } as const,
 });
 
 mutationField('createIssue', {
@@ -105,13 +101,9 @@ mutationField('issueSetAssignees', {
   payload: { issue: IssueRef },
   run: (ctx, input) =>
     change(ctx, input, async (issue) => {
-      const named = await userIdsByUsernames(ctx, input.assigneeUsernames);
-      if (!input.operationMode || input.operationMode === 'replace') return { assignee_ids: named };
+      const named = await userIdsByUsernames(ctx, input.assigneeUsernames, 'assignee_usernames');
       const present = (await issueDetailsByIds(ctx, [issue.id])).get(issue.id)?.assignee_ids ?? [];
-      return {
-        assignee_ids:
-          input.operationMode === 'append' ? [...present, ...named] : present.filter((id) => !named.includes(id)),
-      };
+      return { assignee_ids: applyOperation(input.operationMode, present, named) };
     }),
 });
 

@@ -180,6 +180,7 @@ export const mergeRequests: Relation = {
         from: 'merge_request_diffs t',
         parent: 't.merge_request_id',
         owner: 'merge_requests',
+        where: 't.is_latest',
         columns: [
           ...diffColumns,
           exported('merge_request_diff_commits', commitList),

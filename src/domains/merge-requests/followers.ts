@@ -1,0 +1,132 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { recordHistory } from '#domains/planning/history.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { pushReceived } from '#domains/repositories/events.ts';
+import { branchName, branchRef } from '#domains/repositories/model.ts';
+import type { Context } from '#platform/context.ts';
+import { defineFollower } from '#platform/event-log/followers.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
+import { lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
+import { emitMergeRequest } from './snapshot.ts';
+import { refreshMergeRequest } from './versions.ts';
+
+/** Brings merge requests up to date with pushes to their source and target branches. */
+export const followPushes = defineFollower({
+  name: 'merge_requests.pushes',
+  payloads: false,
+  wants: ({ kind }) => kind === pushReceived.kind,
+  handle: async (tx, events) => {
+    // Only branches of open merge requests: most pushes are to none.
+    const { rows } = await sql<{ project_id: number; ref: string; actor_id: number | null }>`
+      select events.project_id, events.payload ->> 'ref' as ref, max(events.actor_id) as actor_id
+      from events
+      where events.id = any (${events.map(({ id }) => id)}::bigint[]) and exists (
+        select from merge_requests mr where mr.state = 'opened' and (
+          (mr.project_id = events.project_id and mr.target_branch = ${SHORT_NAME})
+          or (mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME})))
+      group by 1, 2`.execute(tx.db);
+    for (const { project_id, ref, actor_id } of rows) {
+      tx.enqueue(
+        followBranch,
+        { project_id, ref, user_id: actor_id },
+        { key: `merge_requests.branch:${project_id}:${ref}` },
+      );
+    }
+  },
+});
+
+/** `refs/heads/main` without its prefix. */
+const SHORT_NAME = sql<string>`substr(events.payload ->> 'ref', 12)`;
+
+/**
+ * The job `merge_requests.follow_branch`, in the order of the reference (merge-requests §2): closes merge requests whose
+ * source branch is gone, marks those as merged whose head the target branch contains, and refreshes the others.
+ */
+export const followBranch = defineJob({
+  name: 'merge_requests.follow_branch',
+  input: z.object({ project_id: z.number(), ref: z.string(), user_id: z.number().nullable() }),
+  maxAttempts: 8,
+  run: async (ctx, { project_id, ref, user_id }) => {
+    const project = await findProject(ctx, { id: project_id });
+    const branch = branchName(ref);
+    if (!project || branch === null) return;
+    const { git } = ctx.services;
+    const tip = await git.resolve(project.disk_path, branchRef(branch));
+    if (tip === null) {
+      for (const row of await openOnes(ctx, { source: project, branch }))
+        await endMergeRequest(ctx, row, 'closed', null);
+      return;
+    }
+    const into = await openOnes(ctx, { target: project, branch });
+    const heads = into.flatMap(({ diff_head_sha }) => diff_head_sha ?? []);
+    const contained = await git.containedIn(project.disk_path, tip, heads);
+    const isMerged = ({ diff_head_sha }: MergeRequestRow) => diff_head_sha !== null && contained.has(diff_head_sha);
+    const merged = (await withCommits(ctx, into)).filter(isMerged);
+    for (const row of merged) await endMergeRequest(ctx, row, 'merged', user_id);
+    const ended = new Set(merged.map(({ id }) => id));
+    const others = [...(await openOnes(ctx, { source: project, branch })), ...into].filter(({ id }) => !ended.has(id));
+    await ctx.transaction(async (tx) => {
+      for (const id of new Set(others.map((row) => row.id)))
+        tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+    });
+  },
+});
+
+const openOnes = async (
+  ctx: Context,
+  { source, target, branch }: { readonly source?: ProjectRow; readonly target?: ProjectRow; readonly branch: string },
+): Promise<MergeRequestRow[]> => {
+  let query = ctx.db.selectFrom('merge_requests').select('id').where('state', '=', 'opened').orderBy('id');
+  if (source) query = query.where('source_project_id', '=', source.id).where('source_branch', '=', branch);
+  if (target) query = query.where('project_id', '=', target.id).where('target_branch', '=', branch);
+  const rows = await query.execute();
+  const found = await mergeRequestsByIds(
+    ctx,
+    rows.map(({ id }) => id),
+  );
+  return rows.flatMap(({ id }) => found.get(id) ?? []);
+};
+
+/** Leaves out those that never had a commit of their own: every branch contains their head. */
+const withCommits = async (ctx: Context, rows: readonly MergeRequestRow[]): Promise<MergeRequestRow[]> => {
+  const found = await ctx.db
+    .selectFrom('merge_request_diffs')
+    .select('merge_request_id')
+    .where(sql<boolean>`merge_request_id = any (${rows.map(({ id }) => id)}::bigint[])`)
+    .where('is_latest', '=', true)
+    .where('commits_count', '>', 0)
+    .execute();
+  const ids = new Set(found.map(({ merge_request_id }) => merge_request_id));
+  return rows.filter(({ id }) => ids.has(id));
+};
+
+/** Closes a merge request, or marks it as merged by a push. */
+const endMergeRequest = async (
+  ctx: Context,
+  row: MergeRequestRow,
+  state: 'closed' | 'merged',
+  userId: number | null,
+): Promise<void> => {
+  const project = await findProject(ctx, { id: row.project_id });
+  if (!project) return;
+  await ctx.transaction(async (tx) => {
+    const before = await lockMergeRequest(tx, project, row);
+    if (before.state !== 'opened' || before.diff_head_sha !== row.diff_head_sha) return;
+    await tx.db
+      .updateTable('merge_requests')
+      .set({
+        state,
+        updated_at: sql`now()`,
+        ...(state === 'closed' ? { closed_at: sql`now()` } : { merged_at: sql`now()`, merge_user_id: userId }),
+      })
+      .where('id', '=', before.id)
+      .execute();
+    await recordHistory(tx, { merge_request_id: before.id }, [{ kind: 'state', state }]);
+    const after = await lockMergeRequest(tx, project, before);
+    await emitMergeRequest(tx, state === 'closed' ? mergeRequestClosed : mergeRequestMerged, project, after, {
+      state: { previous: before.state, current: state },
+    });
+  });
+};
