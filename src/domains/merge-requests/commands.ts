@@ -253,7 +253,7 @@ export const deleteMergeRequest = async (ctx: Context, project: ProjectRow, give
 };
 
 /** Developers, and the author while they can read merge requests. */
-export const canUpdateMergeRequest = (ctx: Context, project: ProjectRow, row: MergeRequestRow): boolean =>
+const canUpdateMergeRequest = (ctx: Context, project: ProjectRow, row: MergeRequestRow): boolean =>
   can(ctx, project, 'admin_merge_request') ||
   (row.author_id !== null && row.author_id === ctx.actor.userId && can(ctx, project, 'create_merge_request_in'));
 

@@ -3,7 +3,7 @@ import { pipelineListRecord, toPipelineListed } from '#domains/ci/record.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { LIST_SCOPES, SEARCHED } from '#domains/planning/list-filter.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
-import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import { getCommit } from '#domains/repositories/commits.ts';
 import { commitRecord, diffFileRecord, toDiff } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';

@@ -10,7 +10,12 @@ import type { EventDefinition } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import type { MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
 import { detailedMergeStatus } from './model.ts';
-import { firstContributionsAmong, headPipelinesByIds, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
+import {
+  firstContributionsAmong,
+  headPipelinesByIds,
+  type MergeRequestRow,
+  mergeRequestStatsByIds,
+} from './queries.ts';
 
 interface Placed {
   readonly row: MergeRequestRow;

@@ -48,7 +48,11 @@ const unassign = async (tx: Tx, userId: number, before: readonly Row[]): Promise
     where r.id = any (${ids}::bigint[])`.execute(tx.db);
   const asHub = { ...tx, actor: systemActor };
   const rows = await mergeRequestsByIds(asHub, ids);
-  const projects = await projectsByIds(asHub, [...new Set([...rows.values()].map(({ project_id }) => project_id))], ROW);
+  const projects = await projectsByIds(
+    asHub,
+    [...new Set([...rows.values()].map(({ project_id }) => project_id))],
+    ROW,
+  );
   const placed = [...rows.values()].flatMap((row) => {
     const project = projects.get(row.project_id);
     return project ? [{ row, project }] : [];

@@ -2,7 +2,8 @@ import { type Insertable, sql } from 'kysely';
 import { z } from 'zod';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { diffBounds } from '#domains/repositories/diff-bounds.ts';
-import { branchRef, isGenerated } from '#domains/repositories/model.ts';
+import { isGenerated } from '#domains/repositories/generated-files.ts';
+import { branchRef } from '#domains/repositories/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { MergeRequestDiffCommits, MergeRequestDiffFiles } from '#platform/db/tables.ts';
 import { DomainError } from '#platform/errors.ts';
@@ -21,7 +22,7 @@ const MAX_COMMITS = 1_000;
 const ROWS_AT_ONCE = 500;
 
 /** The refs of the merge request with this number in its target project. */
-export const headRef = (iid: number): string => `refs/merge-requests/${iid}/head`;
+const headRef = (iid: number): string => `refs/merge-requests/${iid}/head`;
 
 /**
  * The job `merge_requests.refresh`: makes a version if the head of the source branch has none yet, and finds out whether

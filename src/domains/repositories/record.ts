@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
 import type { PipelineOfCommit } from './commits.ts';
-import { isGenerated } from './languages/left-out.ts';
+import { isGenerated } from './generated-files.ts';
 import { type Branch, branchWebUrl, type Commit, commitWebUrl, type RepositoryProject, type Tag } from './model.ts';
 import type { ProtectedBranch } from './protections/branches.ts';
 import { describeLevel, type GrantedLevel } from './protections/levels.ts';

@@ -6,9 +6,9 @@ import { applyOperation, MutationOperationMode, mutationField } from '#graphql/m
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from '../commands.ts';
+import { MergeRequestRef } from '../graphql.ts';
 import { withDraftMark } from '../model.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from '../queries.ts';
-import { MergeRequestRef } from '../graphql.ts';
 
 const NewState = builder.enumType('MergeRequestNewState', {
   description: 'The state that a merge request changes to.',

@@ -1,4 +1,4 @@
-// Recognises files that do not count: vendored code, generated code and documentation.
+// Recognises files that do not count besides generated code: vendored code and documentation.
 
 const VENDORED = new Set([
   'node_modules',
@@ -45,23 +45,7 @@ const VENDORED_FILES = new Set([
   'ltmain.sh',
   'install-sh',
 ]);
-const GENERATED_FILES = new Set([
-  'package-lock.json',
-  'npm-shrinkwrap.json',
-  'pnpm-lock.yaml',
-  'yarn.lock',
-  'cargo.lock',
-  'composer.lock',
-  'gemfile.lock',
-  'poetry.lock',
-  'pipfile.lock',
-  'uv.lock',
-  'flake.lock',
-  'go.sum',
-]);
 const VENDORED_ENDINGS = /(?:[.-]min\.(?:js|css|mjs)|\.d\.ts|-vsdoc\.js)$/;
-const GENERATED_ENDINGS =
-  /(?:[.-]min\.(?:js|css|mjs)|\.map|\.lock|\.bundle\.js|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart|\.freezed\.dart|\.designer\.(?:cs|vb)|\.generated\.[a-z]+|\.snap)$/;
 const LIBRARIES =
   /^(?:jquery|bootstrap|angular|react|vue|d3|mootools|prototype|underscore|modernizr)(?:[.-]\d[\d.]*)?\.(?:js|css)$/;
 
@@ -70,12 +54,6 @@ export const isVendored = (path: string): boolean => {
   const { name, folders } = split(path);
   if (VENDORED_FILES.has(name) || VENDORED_ENDINGS.test(name) || LIBRARIES.test(name)) return true;
   return isIn(folders, VENDORED, ROOT_VENDORED) || /^(?:tests?|specs?)\/fixtures\//i.test(path);
-};
-
-/** Returns whether the file was generated. */
-export const isGenerated = (path: string): boolean => {
-  const { name } = split(path);
-  return GENERATED_FILES.has(name) || GENERATED_ENDINGS.test(name);
 };
 
 /** Returns whether the file is documentation. */

@@ -1,7 +1,8 @@
 import type { FileEntry } from '#platform/git/types.ts';
+import { isGenerated } from '../generated-files.ts';
 import type { Said } from './attributes.ts';
 import type { Catalogue } from './catalogue.ts';
-import { isDocumentation, isGenerated, isVendored } from './left-out.ts';
+import { isDocumentation, isVendored } from './left-out.ts';
 
 /**
  * The default language of an ambiguous extension. Extensions that are not listed default to their first counted
