@@ -5,8 +5,8 @@ import type { EveryProjectPart, ProjectNamespace } from '../model.ts';
 import { namespaceParts, type ProjectPart } from './parts.ts';
 
 /**
- * A result row of the statement, before it is assembled. It has only the requested parts: give it to nobody but as
- * `ProjectWith` them.
+ * A result row of the statement, before it is assembled. Only the requested parts are present, so callers get it as
+ * `ProjectWith` those parts.
  */
 export interface RawProject extends EveryProjectPart, RowVersion {
   readonly ns_name: string;
