@@ -1,7 +1,7 @@
 import type { HookLabel } from '#domains/labels/webhook.ts';
 import { hookChanges } from '#domains/planning/changes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
-import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { findProject, findProjectWith, type ProjectRow } from '#domains/projects/queries.ts';
 import {
   HOOK_PARTS,
   type HookedProject,
@@ -110,7 +110,7 @@ const factsOf = async (
   const isElsewhere = source_project_id !== null && source_project_id !== project.id;
   const [people, source, [last_commit = null]] = await Promise.all([
     userSummariesByIds(ctx, [...new Set([...assignee_ids, ...reviewer_ids])]),
-    isElsewhere ? findProject(ctx, { id: source_project_id }, HOOK_PARTS) : project,
+    isElsewhere ? findProjectWith(ctx, { id: source_project_id }, HOOK_PARTS) : project,
     ctx.services.git.readCommits(project.disk_path, isOid(diff_head_sha) ? [diff_head_sha] : []),
   ]);
   const among = (ids: readonly number[]) => ids.flatMap((each) => people.get(each) ?? []);
