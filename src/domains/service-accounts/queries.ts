@@ -47,7 +47,7 @@ export const listServiceAccounts = async (
 };
 
 /** Returns one service account. @throws as `administeredHolder`, `not_found` (User) for any other user */
-export const getServiceAccount = async (ctx: Context, holder: Holder, id: number): Promise<UserRow> =>
+const getServiceAccount = async (ctx: Context, holder: Holder, id: number): Promise<UserRow> =>
   accountOf(ctx, await administeredHolder(ctx, holder), id);
 
 /** Returns one service account of the group or instance, for callers who administer it. @throws `not_found` (User) */
