@@ -123,7 +123,8 @@ const settle = async (tx: Tx, project: ProjectRow, seen: MergeRequestRow, versio
   const before = await lockMergeRequest(tx, project, seen).catch(unlessDeleted);
   if (!before || (before.state !== 'opened' && before.merge_status !== 'preparing')) return;
   const { head, diff, mergeStatus } = version;
-  const isFirst = before.prepared_at === null;
+  // An import brings no time of preparation. Its merge requests were open before.
+  const isFirst = before.prepared_at === null && !before.imported;
   // Another run may have stored it meanwhile.
   const isStored = head !== null && (await hasVersion(tx, before.id, { head, base: version.base }));
   if ((diff && !isStored) || (isFirst && head === null)) await insertVersion(tx, before.id, version);
