@@ -132,9 +132,9 @@ describe('a code is refused', () => {
       where application_id = ${application.id} and used_at is null`.execute(app().hub.services.db);
     expect(await redeem(app(), application, code)).toMatchObject({ status: 400, body: refused });
     const blocked = await app().make.user();
-    const his = await codeFor(app(), blocked, application);
+    const theirs = await codeFor(app(), blocked, application);
     await app().hub.services.db.updateTable('users').set({ state: 'blocked' }).where('id', '=', blocked.id).execute();
-    expect(await redeem(app(), application, his)).toMatchObject({ status: 400, body: refused });
+    expect(await redeem(app(), application, theirs)).toMatchObject({ status: 400, body: refused });
   });
 
   test('ten minutes after it was created', async () => {

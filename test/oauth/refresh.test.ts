@@ -57,9 +57,9 @@ describe('refreshing', () => {
     expect(await refresh(old.access_token)).toMatchObject(refused);
     expect(await apiStatus(app(), old.access_token)).toBe(200);
     const blocked = await app().make.user();
-    const his = await tokensFor(app(), blocked, application);
+    const theirs = await tokensFor(app(), blocked, application);
     await app().hub.services.db.updateTable('users').set({ state: 'blocked' }).where('id', '=', blocked.id).execute();
-    expect(await refresh(his.refresh_token)).toMatchObject(refused);
+    expect(await refresh(theirs.refresh_token)).toMatchObject(refused);
   });
 });
 

@@ -206,7 +206,7 @@ describe('issues', () => {
     // Guests create and edit their own issues, but planning attributes in a guest's request are ignored.
     const made = await guest.post(`${path}/issues`, { title: 'mine', labels: 'bug', weight: 2, iid: 90 });
     expect(made.body).toMatchObject({ iid: 1, labels: [], weight: null });
-    await owner.post(`${path}/issues`, { title: 'not his' });
+    await owner.post(`${path}/issues`, { title: 'not theirs' });
     expect((await guest.put(`${path}/issues/1`, { title: 'still mine', labels: 'bug' })).body).toMatchObject({
       title: 'still mine',
       labels: [],
@@ -225,7 +225,7 @@ describe('issues', () => {
     await owner.post(`${path}/archive`);
     expect((await owner.post(`${path}/issues`, { title: 'x' })).status).toBe(403);
     expect((await owner.put(`${path}/issues/1`, { title: 'x' })).status).toBe(403);
-    expect(titles(await owner.get(`${path}/issues`))).toEqual(['not his', 'still mine']);
+    expect(titles(await owner.get(`${path}/issues`))).toEqual(['not theirs', 'still mine']);
   });
 
   it('shows confidential issues only to their authors, their assignees and Planners', async () => {
@@ -234,7 +234,7 @@ describe('issues', () => {
     });
     await owner.post(`${path}/issues`, { title: 'open' });
     await owner.post(`${path}/issues`, { title: 'secret', confidential: true, labels: 'bug' });
-    await stranger.post(`${path}/issues`, { title: 'his secret', confidential: true });
+    await stranger.post(`${path}/issues`, { title: 'their secret', confidential: true });
     const everywhere = `/issues?scope=all&search=secret`;
     const graphql = `{ project(fullPath: "${project.path_with_namespace}") { issue(iid: "2") { title }
       issues { count nodes { title } } openIssuesCount issueStatusCounts { opened } } }`;
@@ -253,9 +253,9 @@ describe('issues', () => {
       expect(data.project.openIssuesCount).toBe(1);
       return titles(list);
     };
-    expect(await sees(owner)).toEqual(['open', 'secret', 'his secret']);
-    expect(await sees(planner)).toEqual(['open', 'secret', 'his secret']);
-    expect(await sees(stranger)).toEqual(['open', 'his secret']);
+    expect(await sees(owner)).toEqual(['open', 'secret', 'their secret']);
+    expect(await sees(planner)).toEqual(['open', 'secret', 'their secret']);
+    expect(await sees(stranger)).toEqual(['open', 'their secret']);
     expect(await sees(guest)).toEqual(['open']);
     expect(await sees(app().anonymous)).toEqual(['open']);
     const counts = async (client: typeof owner) => (await client.get(`${path}/labels/bug`)).body.open_issues_count;

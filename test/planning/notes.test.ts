@@ -65,8 +65,8 @@ describe('notes', () => {
     const { path, owner, maintainer, guest, stranger } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'i' });
     const notes = `${path}/issues/1/notes`;
-    const { body: his } = await guest.post(notes, { body: 'his' });
-    const one = `${notes}/${his.id}`;
+    const { body: theirs } = await guest.post(notes, { body: 'theirs' });
+    const one = `${notes}/${theirs.id}`;
     for (const [who, read, write] of [
       [app().anonymous, 404, 401],
       [stranger, 404, 404],
@@ -80,7 +80,7 @@ describe('notes', () => {
     expect((await owner.put(one, { body: 'x' })).status).toBe(403);
     const { body: other } = await owner.post(notes, { body: 'other' });
     expect((await guest.delete(`${notes}/${other.id}`)).status).toBe(403);
-    expect((await guest.put(one, { body: 'still his' })).body.body).toBe('still his');
+    expect((await guest.put(one, { body: 'still theirs' })).body.body).toBe('still theirs');
     expect((await maintainer.delete(one)).status).toBe(204);
     expect(bodies(await guest.get(notes))).toEqual(['other']);
   });
