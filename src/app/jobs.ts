@@ -4,6 +4,7 @@ import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { followBranch } from '#domains/merge-requests/followers.ts';
+import { removeSourceBranch, settleMerges } from '#domains/merge-requests/merging.ts';
 import { refreshMergeRequest, removeRefs } from '#domains/merge-requests/versions.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import { removeDue as removeDueProjects, removeUnknownRepositories } from '#domains/projects/jobs.ts';
@@ -73,6 +74,8 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(followBranch),
   runnable(refreshMergeRequest),
   runnable(removeRefs),
+  runnable(settleMerges),
+  runnable(removeSourceBranch),
   runnable(mailExpiring),
   runnable(tellOfExpiringTokens),
   runnable(dropUnclaimed),

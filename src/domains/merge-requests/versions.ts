@@ -4,7 +4,7 @@ import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { diffBounds } from '#domains/repositories/diff-bounds.ts';
 import { isGenerated } from '#domains/repositories/generated-files.ts';
 import { branchRef } from '#domains/repositories/model.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import type { MergeRequestDiffCommits, MergeRequestDiffFiles } from '#platform/db/tables.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
@@ -32,15 +32,20 @@ export const refreshMergeRequest = defineJob({
   name: 'merge_requests.refresh',
   input: z.object({ id: z.number() }),
   maxAttempts: 8,
-  run: async (ctx, { id }) => {
-    const row = (await mergeRequestsByIds(ctx, [id])).get(id);
-    if (!row || (row.state !== 'opened' && row.merge_status !== 'preparing')) return;
-    const project = await findProject(ctx, { id: row.project_id });
-    if (!project) return;
-    const version = await readVersion(ctx, project, row);
-    await ctx.transaction((tx) => settle(tx, project, row, version));
-  },
+  run: (ctx, { id }) => refreshNow(ctx, id),
 });
+
+/** The same at once, for a caller who waits for the merge status. */
+export const refreshNow = async (ctx: Context, id: number): Promise<void> => {
+  // The caller may not see the fork.
+  const asHub = { ...ctx, actor: systemActor };
+  const row = (await mergeRequestsByIds(asHub, [id])).get(id);
+  if (!row || (row.state !== 'opened' && row.merge_status !== 'preparing')) return;
+  const project = await findProject(asHub, { id: row.project_id });
+  if (!project) return;
+  const version = await readVersion(asHub, project, row);
+  await ctx.transaction((tx) => settle(tx, project, row, version));
+};
 
 /** The job `merge_requests.remove_refs`: removes the refs of a deleted merge request. */
 export const removeRefs = defineJob({

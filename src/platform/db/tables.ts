@@ -464,6 +464,7 @@ export interface MergeRequests {
   merge_user_id: number | null;
   merge_when_pipeline_succeeds: Generated<boolean>;
   merged_at: string | null;
+  merging: Json | null;
   milestone_id: number | null;
   prepared_at: string | null;
   project_id: number;

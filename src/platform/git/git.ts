@@ -14,7 +14,7 @@ import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
 import { DEFAULT_MEMORY_MIB } from './memory-limit.ts';
-import { createMergedCommits } from './merged-commits.ts';
+import { createMergedCommits, createMerges } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner, type RunnerOptions } from './process.ts';
@@ -82,6 +82,7 @@ export const createGit = (options: GitOptions): Git => {
     ...createCommitFiles(runner, objects, treeReader, refs),
     ...createTagObjects(runner, objects),
     applyChange: createMergedCommits(runner, objects),
+    mergeCommits: createMerges(runner, objects),
 
     async requireVersion() {
       const text = (await runner.run(null, ['version'])).stdout.toString('utf8').trim();

@@ -44,6 +44,31 @@ export const createMergedCommits =
     });
   };
 
+/** Creates the commits that merge a branch into another. */
+export const createMerges =
+  (runner: Runner, objects: ObjectReader): Git['mergeCommits'] =>
+  async (path, { ours, theirs, squash, merge }, judge) => {
+    if (![ours, theirs].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    return inQuarantine(runner, path, async ({ env, discard }) => {
+      const base = await runner.run(path, ['merge-base', ours, theirs], { env, allow: [1] });
+      const tree = base.exitCode === 1 ? null : await mergedTree(runner, path, [ours, theirs], env);
+      if (tree === null) {
+        discard();
+        return { failed: 'conflict' };
+      }
+      const commit = ({ message, author, committer }: NonNullable<typeof merge>, parents: readonly string[]) =>
+        readOid(runner, path, ['commit-tree', ...parents.flatMap((oid) => ['-p', oid]), '-F', '-', tree], {
+          input: message,
+          env: { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) },
+        });
+      const squashOid = squash ? await commit(squash, [ours]) : null;
+      const landed = squashOid ?? theirs;
+      const oid = merge ? await commit(merge, [ours, landed]) : landed;
+      await judge?.(oid, createNewObjects(runner, objects, path, env));
+      return { oid, squashOid };
+    });
+  };
+
 /** Merges two commits with a common ancestor. Returns the merged tree, or null if they changed the same lines. */
 export const mergedTree = async (
   runner: Runner,

@@ -113,6 +113,11 @@ export interface Git extends GitReading {
   commitFiles(path: string, commit: FilesCommit & { readonly branch: string }): Promise<string>;
   /** Creates a commit of the changes from `base` to `changed`, on top of `onto`. No ref moves. */
   applyChange(path: string, change: ChangeToApply, judge?: Judge): Promise<AppliedChange>;
+  /**
+   * Creates the commits that merge `theirs` into `ours`: a squashed one, a merge, or both. No ref moves. `oid` is the
+   * commit that the branch of `ours` should move to.
+   */
+  mergeCommits(path: string, merge: CommitsToMerge, judge?: Judge): Promise<CommitsMerged>;
   /** Creates the object of an annotated tag. No ref moves. */
   createTagObject(path: string, tag: NewTagObject, judge?: Judge): Promise<string>;
   /** Returns the annotated tags among the ids, in the given order. */
@@ -384,6 +389,25 @@ export interface ChangeToApply {
 
 /** `conflict`: both sides changed the same lines. `empty`: nothing would change. */
 export type AppliedChange = { readonly oid: string } | { readonly failed: 'conflict' | 'empty' };
+
+interface CommitText {
+  readonly message: string;
+  readonly author: Identity;
+  readonly committer: Identity;
+}
+
+export interface CommitsToMerge {
+  readonly ours: string;
+  readonly theirs: string;
+  /** Replaces the commits of `theirs` by one. */
+  readonly squash?: CommitText | undefined;
+  /** Makes a merge commit. Without it the branch is fast-forwarded, so `theirs` must contain `ours`. */
+  readonly merge?: CommitText | undefined;
+}
+
+export type CommitsMerged =
+  | { readonly oid: string; readonly squashOid: string | null }
+  | { readonly failed: 'conflict' };
 
 export interface NewTagObject {
   readonly name: string;

@@ -7,6 +7,7 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from '../commands.ts';
 import { MergeRequestRef } from '../graphql.ts';
+import { mergeMergeRequest } from '../merging.ts';
 import { withDraftMark } from '../model.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from '../queries.ts';
 
@@ -64,6 +65,30 @@ mutationField('mergeRequestUpdate', {
       target_branch: input.targetBranch ?? undefined,
       state_event: input.state ?? undefined,
     })),
+});
+
+mutationField('mergeRequestAccept', {
+  description: 'Merges a merge request.',
+  input: (t) => ({
+    ...named(t),
+    sha: t.string({ required: true, description: 'The head that the caller has seen.' }),
+    commitMessage: t.string(),
+    squashCommitMessage: t.string(),
+    squash: t.boolean(),
+    shouldRemoveSourceBranch: t.boolean(),
+  }),
+  payload: { mergeRequest: MergeRequestRef },
+  run: async (ctx, input) => {
+    const { project, row } = await find(ctx, input);
+    const mergeRequest = await mergeMergeRequest(ctx, project, row, {
+      sha: input.sha,
+      merge_commit_message: input.commitMessage ?? undefined,
+      squash_commit_message: input.squashCommitMessage ?? undefined,
+      squash: input.squash ?? undefined,
+      should_remove_source_branch: input.shouldRemoveSourceBranch ?? undefined,
+    });
+    return { mergeRequest };
+  },
 });
 
 mutationField('mergeRequestSetDraft', {

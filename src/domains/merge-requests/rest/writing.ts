@@ -2,6 +2,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { atLeastOneOf, boolean, commaList, exclusive, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createMergeRequest, deleteMergeRequest, updateMergeRequest } from '../commands.ts';
+import { mergeMergeRequest } from '../merging.ts';
 import { mergeRequestRecord } from '../record.ts';
 import { findMergeRequest, one, wholeRecord } from './one.ts';
 
@@ -9,6 +10,7 @@ const tag = 'Merge requests';
 const labels = () => commaList(text({ max: 255 }), { max: 100 });
 const people = () => list(integer(), { max: 200 }).nullish();
 const branch = () => text({ max: 255 });
+const MAX_MESSAGE = 100_000;
 
 const attributes = {
   description: text().nullish(),
@@ -98,6 +100,35 @@ export const writingRoutes = [
     run: async (ctx, { id, merge_request_iid, ...input }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
       return wholeRecord(ctx, project, await updateMergeRequest(ctx, project, row, { ...input, ...common(input) }));
+    },
+  }),
+  route({
+    method: 'PUT',
+    path: '/projects/:id/merge_requests/:merge_request_iid/merge',
+    tag,
+    summary: 'Merge a merge request',
+    description:
+      '`401` if the caller may neither push nor merge to the target branch, `405` if something other than the code is in the way (see `detailed_merge_status`), `409` if `sha` is not the head of the source branch, `422` if the branches cannot be merged. With `merge_when_pipeline_succeeds` the head pipeline must have succeeded already, because waiting for it is not possible yet.',
+    input: {
+      ...one,
+      merge_commit_message: text({ max: MAX_MESSAGE }).optional(),
+      squash_commit_message: text({ max: MAX_MESSAGE }).optional(),
+      squash: boolean().optional(),
+      sha: text({ max: 64 }).optional(),
+      should_remove_source_branch: boolean().optional(),
+      merge_when_pipeline_succeeds: boolean().optional(),
+      /** The present name of `merge_when_pipeline_succeeds`. */
+      auto_merge: boolean().optional(),
+    },
+    rules: [exclusive('merge_when_pipeline_succeeds', 'auto_merge')],
+    response: mergeRequestRecord,
+    run: async (ctx, { id, merge_request_iid, auto_merge, ...input }) => {
+      const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
+      const merged = await mergeMergeRequest(ctx, project, row, {
+        ...input,
+        merge_when_pipeline_succeeds: input.merge_when_pipeline_succeeds ?? auto_merge,
+      });
+      return wholeRecord(ctx, project, merged);
     },
   }),
   route({

@@ -1,0 +1,251 @@
+import { describe, expect, it } from 'vitest';
+import { settleMerges } from '#domains/merge-requests/merging.ts';
+import { makeScene } from '../planning/scene.ts';
+import { useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
+
+const app = useApp();
+
+const commit = async (client: Client, project: string, branch: string, path: string, content = 'text\n') => {
+  const answer = await client.post(`${project}/repository/commits`, {
+    branch,
+    commit_message: `Change ${path}`,
+    actions: [{ action: 'create', file_path: path, content }],
+  });
+  expect(answer.status).toBe(201);
+  return answer.body.id as string;
+};
+
+/** Creates a project with an open merge request of two commits, whose target has moved on since it was branched off. */
+const makeMergeRequest = async (attributes: Record<string, unknown> = {}, { moves = true } = {}) => {
+  const scene = await makeScene(app(), { initialize_with_readme: true, ...attributes });
+  const { owner, path } = scene;
+  await owner.post(`${path}/repository/branches`, { branch: 'feature', ref: 'main' });
+  await commit(owner, path, 'feature', 'one.txt');
+  const head = await commit(owner, path, 'feature', 'two.txt');
+  const target = moves ? await commit(owner, path, 'main', 'other.txt') : await tipOf(owner, path, 'main');
+  const made = await owner.post(`${path}/merge_requests`, {
+    source_branch: 'feature',
+    target_branch: 'main',
+    title: 'Add two files',
+    description: 'Why',
+  });
+  expect(made.status).toBe(201);
+  await app().settle();
+  return { ...scene, at: `${path}/merge_requests/1`, head, target };
+};
+
+const tipOf = async (client: Client, path: string, branch: string): Promise<string> =>
+  (await client.get(`${path}/repository/branches/${branch}`)).body.commit?.id;
+
+const commitAt = async (client: Client, path: string, sha: string) =>
+  (await client.get(`${path}/repository/commits/${sha}`)).body;
+
+const files = async (client: Client, path: string): Promise<string[]> =>
+  (await client.get(`${path}/repository/tree`)).body.map((entry: { name: string }) => entry.name);
+
+describe('merging', () => {
+  it('makes a merge commit with both parents and the default message', async () => {
+    const { owner, path, at, head, target, project, people } = await makeMergeRequest();
+    const merged = await owner.put(`${at}/merge`, { sha: head });
+    expect(merged).toMatchObject({
+      status: 200,
+      body: {
+        state: 'merged',
+        merged_at: expect.any(String),
+        merge_user: { id: people.owner.id },
+        merged_by: { id: people.owner.id },
+        merge_commit_sha: expect.any(String),
+        squash_commit_sha: null,
+        merge_error: null,
+      },
+    });
+    const tip = await tipOf(owner, path, 'main');
+    expect(merged.body.merge_commit_sha).toBe(tip);
+    expect(await commitAt(owner, path, tip)).toMatchObject({
+      parent_ids: [target, head],
+      message: `Merge branch 'feature' into 'main'\n\nAdd two files\n\nSee merge request ${project.path_with_namespace}!1`,
+      author_name: expect.stringContaining('Name of'),
+    });
+    expect(await files(owner, path)).toEqual(['README.md', 'one.txt', 'other.txt', 'two.txt']);
+    // The branch stays unless its removal is asked for.
+    await app().settle();
+    expect(await tipOf(owner, path, 'feature')).toBe(head);
+    expect((await owner.put(`${at}/merge`)).status).toBe(405);
+  });
+
+  it('squashes to one commit, with the given messages', async () => {
+    const { owner, path, at, target } = await makeMergeRequest();
+    const merged = await owner.put(`${at}/merge`, {
+      squash: true,
+      squash_commit_message: 'All in one',
+      merge_commit_message: 'Merge it',
+      should_remove_source_branch: true,
+    });
+    expect(merged.status).toBe(200);
+    const { merge_commit_sha, squash_commit_sha } = merged.body;
+    expect(await commitAt(owner, path, merge_commit_sha)).toMatchObject({
+      parent_ids: [target, squash_commit_sha],
+      message: 'Merge it',
+    });
+    expect(await commitAt(owner, path, squash_commit_sha)).toMatchObject({
+      parent_ids: [target],
+      message: 'All in one',
+    });
+    await app().settle();
+    expect((await owner.get(`${path}/repository/branches/feature`)).status).toBe(404);
+    // The deletion of the branch does not close it.
+    expect((await owner.get(at)).body.state).toBe('merged');
+  });
+
+  it('fast-forwards where the project says so, and refuses where it cannot', async () => {
+    const linear = await makeMergeRequest({ merge_method: 'ff' }, { moves: false });
+    const merged = await linear.owner.put(`${linear.at}/merge`);
+    expect(merged).toMatchObject({ status: 200, body: { merge_commit_sha: null, state: 'merged' } });
+    expect(await tipOf(linear.owner, linear.path, 'main')).toBe(linear.head);
+    for (const merge_method of ['ff', 'rebase_merge']) {
+      const { owner, path, at, target } = await makeMergeRequest({ merge_method });
+      expect(await owner.put(`${at}/merge`)).toMatchObject({
+        status: 422,
+        body: { message: 'Branch cannot be merged' },
+      });
+      expect((await owner.get(at)).body).toMatchObject({
+        state: 'opened',
+        merge_error: expect.stringContaining('Only fast-forward merge is allowed'),
+      });
+      expect(await tipOf(owner, path, 'main')).toBe(target);
+    }
+  });
+
+  it('fills the templates of the project', async () => {
+    const { owner, path, at, project } = await makeMergeRequest({
+      merge_commit_template:
+        '%{title} (%{local_reference})\n\n%{issues}\n%{description}\nin %{reference} by %{merged_by}',
+      squash_commit_template: '%{first_commit}\n\n%{all_commits}\n%{co_authored_by}\n%{unknown}',
+    });
+    const { body } = await owner.put(`${at}/merge`, { squash: true });
+    expect((await commitAt(owner, path, body.merge_commit_sha)).message).toMatch(
+      new RegExp(`^Add two files \\(!1\\)\nWhy\nin ${project.path_with_namespace}!1 by Name of .* <.*>$`),
+    );
+    expect((await commitAt(owner, path, body.squash_commit_sha)).message).toMatch(
+      /^Change one\.txt\n\n\* Change two\.txt\n\n\* Change one\.txt\nCo-authored-by: Name of .*\n%\{unknown\}$/,
+    );
+  });
+
+  it('refuses what is not mergeable, and says why', async () => {
+    const { owner, path, at, head } = await makeMergeRequest();
+    expect(await owner.put(`${at}/merge`, { sha: '0'.repeat(40) })).toMatchObject({
+      status: 409,
+      body: { message: `SHA does not match HEAD of source branch: ${head}` },
+    });
+    expect((await owner.put(`${at}/merge`, { merge_when_pipeline_succeeds: true })).status).toBe(405);
+    expect((await owner.put(`${at}/merge`, { auto_merge: true })).status).toBe(405);
+    await owner.put(at, { title: 'Draft: not yet' });
+    expect((await owner.put(`${at}/merge`)).status).toBe(405);
+    await owner.put(at, { title: 'Ready' });
+    await commit(owner, path, 'main', 'one.txt', 'something else\n');
+    expect(await owner.put(`${at}/merge`)).toMatchObject({ status: 422, body: { message: 'Branch cannot be merged' } });
+    expect((await owner.get(at)).body.state).toBe('opened');
+    await owner.put(at, { state_event: 'close' });
+    expect((await owner.put(`${at}/merge`)).status).toBe(405);
+  });
+
+  it('is for those who may push or merge to the target branch', async () => {
+    const { path, at, project, people, owner, reporter, stranger } = await makeMergeRequest();
+    const developer = await app().make.user();
+    await app().make.projectMember(project, developer, 30);
+    expect((await reporter.put(`${at}/merge`)).status).toBe(401);
+    expect((await stranger.put(`${at}/merge`)).status).toBe(404);
+    expect((await app().anonymous.put(`${at}/merge`)).status).toBe(401);
+    // The default branch is protected: Maintainers only.
+    expect((await app().as(developer).put(`${at}/merge`)).status).toBe(401);
+    expect((await app().as(people.maintainer).put(`${at}/merge`)).status).toBe(200);
+    expect(await files(owner, path)).toContain('two.txt');
+  });
+
+  it('happens once if many ask at the same time', async () => {
+    const { owner, path, at, target } = await makeMergeRequest();
+    const answers = await Promise.all([1, 2, 3, 4].map(() => owner.put(`${at}/merge`)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.every(({ status }) => [200, 405, 422].includes(status))).toBe(true);
+    const [first] = (await owner.get(`${path}/repository/commits?ref_name=main&first_parent=true`)).body;
+    expect(first.parent_ids[0]).toBe(target);
+  });
+
+  it('is completed after the process has died once the branch has moved, and taken back before', async () => {
+    const { owner, path, at, project, people, head } = await makeMergeRequest();
+    const { db, git } = app().hub.services;
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const ours = await tipOf(owner, path, 'main');
+    const who = { name: 'Ada', email: 'ada@example.com', date: new Date() };
+    const merge = { message: 'Merge', author: who, committer: who };
+    const made = await git.mergeCommits(disk_path, { ours, theirs: head, merge });
+    if ('failed' in made) throw new Error('the branches conflict');
+    const { id } = await db
+      .selectFrom('merge_requests')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const merging = JSON.stringify({
+      oid: made.oid,
+      squash_oid: null,
+      has_merge_commit: true,
+      user_id: people.owner.id,
+      remove_source_branch: false,
+    });
+    const die = () => db.updateTable('merge_requests').set({ state: 'locked', merging }).where('id', '=', id).execute();
+    const settle = async () => {
+      await app()
+        .context()
+        .transaction(async (tx) => tx.enqueue(settleMerges, { id }));
+      await app().settle();
+    };
+    await die();
+    expect((await owner.get(at)).body.state).toBe('locked');
+    await settle();
+    expect((await owner.get(at)).body).toMatchObject({ state: 'opened', detailed_merge_status: 'mergeable' });
+    await die();
+    await git.updateRefs(disk_path, [{ ref: 'refs/heads/main', oldOid: ours, newOid: made.oid }]);
+    await settle();
+    await settle();
+    expect((await owner.get(at)).body).toMatchObject({
+      state: 'merged',
+      merge_commit_sha: made.oid,
+      merge_user: { id: people.owner.id },
+    });
+    const events = await db
+      .selectFrom('events')
+      .select('id')
+      .where('project_id', '=', project.id)
+      .where('kind', '=', 'merge_request.merged')
+      .execute();
+    expect(events).toHaveLength(1);
+  });
+
+  it('works over GraphQL by the same rules', async () => {
+    const { owner, path, project, head, at } = await makeMergeRequest();
+    const query = `mutation ($input: MergeRequestAcceptInput!) {
+      mergeRequestAccept(input: $input) { mergeRequest { state squash } errors } }`;
+    const accept = async (input: Record<string, unknown>) =>
+      owner.graphql(query, { input: { projectPath: project.path_with_namespace, iid: '1', ...input } });
+    expect((await accept({ sha: '0'.repeat(40) })).data.mergeRequestAccept).toEqual({
+      mergeRequest: null,
+      errors: [`SHA does not match HEAD of source branch: ${head}`],
+    });
+    const { data } = await accept({
+      sha: head,
+      commitMessage: 'Merged over GraphQL',
+      squash: true,
+      squashCommitMessage: 'Squashed',
+      shouldRemoveSourceBranch: true,
+    });
+    expect(data.mergeRequestAccept).toMatchObject({ errors: [], mergeRequest: { state: 'merged' } });
+    const { body } = await owner.get(at);
+    expect((await commitAt(owner, path, body.merge_commit_sha)).message).toBe('Merged over GraphQL');
+    expect((await commitAt(owner, path, body.squash_commit_sha)).message).toBe('Squashed');
+  });
+});
