@@ -10,13 +10,13 @@ import { timeStats } from '#domains/planning/time-tracking.ts';
 import { can } from '#domains/projects/policy.ts';
 import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
-import { isGranted, matching, readProtections } from '#domains/repositories/protections.ts';
 import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
+import { mayMerge } from './merging.ts';
 import {
   detailedMergeStatus,
   fullReference,
@@ -261,19 +261,15 @@ export const toMergeRequest = async (
   row: MergeRequestRow,
   options: WholeOptions,
 ): Promise<z.output<typeof mergeRequestRecord> | null> => {
-  const [[record], diffs, pipelines, protections] = await Promise.all([
+  const [[record], diffs, pipelines, can_merge] = await Promise.all([
     toMergeRequests(ctx, [row], { ...options, place: project.full_path }),
     diffsByMergeRequestIds(ctx, [row.id]),
     can(ctx, project, 'read_pipeline') ? headPipelinesByIds(ctx, [row.id]) : new Map<number, PipelineRow>(),
-    readProtections(ctx, project.id),
+    mayMerge(ctx, project, row.target_branch),
   ]);
   if (!record) return null;
   const diff = diffs.get(row.id);
   const pipeline = pipelines.get(row.id);
-  const rules = matching(protections.branches, row.target_branch);
-  const may =
-    can(ctx, project, 'admin_merge_request') &&
-    (rules.length === 0 || isGranted(ctx, project.access_level, rules, 'merge', protections.callersGroups));
   return {
     ...record,
     merge_error: row.merge_error,
@@ -290,7 +286,7 @@ export const toMergeRequest = async (
     diff_refs: diff
       ? { base_sha: diff.base_commit_sha, head_sha: diff.head_commit_sha, start_sha: diff.start_commit_sha }
       : null,
-    user: { can_merge: may },
+    user: { can_merge },
     ...(options.divergedCommits === undefined ? {} : { diverged_commits_count: options.divergedCommits }),
     ...(options.includeRebase ? { rebase_in_progress: false } : {}),
   };
