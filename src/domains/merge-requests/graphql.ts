@@ -9,7 +9,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
-import { type ConnectionArguments, connection, listConnection, pageOfAll } from '#graphql/connection.ts';
+import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Selection } from '#graphql/lookahead.ts';
@@ -31,7 +31,7 @@ import {
   diffStatsByDiffIds,
   diffsByMergeRequestIds,
   headPipelinesByIds,
-  listDiffCommits,
+  listDiffCommitsBelow,
   listPipelinesBelowMergeRequests,
   type MergeRequestColumn,
   type MergeRequestDiffRow,
@@ -195,6 +195,7 @@ const MergeRequestPermissions = builder.objectRef<Permitted>('MergeRequestPermis
   },
 });
 
+const commitsBelow = batchedConnection((ctx, _args: ConnectionArguments) => listDiffCommitsBelow(ctx));
 const pipelinesBelow = batchedConnection((ctx, _args: ConnectionArguments) => listPipelinesBelowMergeRequests(ctx));
 
 /** Returns the project if the caller can see its pipelines. */
@@ -366,7 +367,7 @@ MergeRequestRef.implement({
         {
           type: MergeRequestCommit,
           description: 'Newest first.',
-          resolve: (row, args, ctx, info) => listConnection(args, info, listDiffCommits(ctx, row)),
+          resolve: (row, args, ctx, info) => commitsBelow(row.id, args, ctx, info),
         },
         MergeRequestCommitConnection,
       ),

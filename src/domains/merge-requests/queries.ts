@@ -308,6 +308,15 @@ export const findRawDiff = async (
 export const listDiffCommits = (ctx: Pick<Context, 'db'>, { id }: Pick<MergeRequestRow, 'id'>): List<DiffCommitRow> =>
   listOf(ctx.db, ctx.db.selectFrom('merge_request_diff_commits').selectAll().where(diffOf(id)), COMMIT_ORDER, 'asc');
 
+/** The same for many merge requests at once. */
+export const listDiffCommitsBelow = (ctx: Pick<Context, 'db'>): BatchedList<DiffCommitRow> =>
+  batchedListOf(
+    ctx.db,
+    (id) => ctx.db.selectFrom('merge_request_diff_commits').selectAll().where(diffOf(id)),
+    COMMIT_ORDER,
+    'asc',
+  );
+
 /** Returns the number of added and removed lines per file of these diffs, by diff id. */
 export const diffStatsByDiffIds = async (
   ctx: Pick<Context, 'db'>,
@@ -381,7 +390,7 @@ const BY_VERSION: readonly SortKey<MergeRequestDiffRow>[] = [
 ];
 const BY_PIPELINE: readonly SortKey<PipelineRow>[] = [{ by: sql.ref('pipelines.id'), of: (row) => row.id }];
 
-const diffOf = (mergeRequestId: number): RawBuilder<boolean> =>
+const diffOf = (mergeRequestId: number | RawBuilder<number>): RawBuilder<boolean> =>
   sql<boolean>`diff_id = (select d.id from merge_request_diffs d where d.merge_request_id = ${mergeRequestId} and d.is_latest)`;
 
 const pipelinesOf = (ctx: Context, id: RawBuilder<number>) =>
