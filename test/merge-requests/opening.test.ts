@@ -144,6 +144,17 @@ describe('opening a merge request', () => {
     expect(await opened(owner, path, { squash: false })).toMatchObject({ squash: true });
   });
 
+  it('takes the former names of parameters', async () => {
+    const { owner, path, people } = await makeBranches();
+    const former = { assignee_id: people.maintainer.id, allow_maintainer_to_push: true };
+    expect(await opened(owner, path, former)).toMatchObject({
+      assignees: [{ id: people.maintainer.id }],
+      allow_maintainer_to_push: false,
+    });
+    const both = { ...feature, source_branch: 'other', ...former, assignee_ids: [] };
+    expect((await owner.post(`${path}/merge_requests`, both)).status).toBe(400);
+  });
+
   it('refuses branches and projects that do not fit', async () => {
     const { owner, path } = await makeBranches();
     const other = await makeBranches({ visibility: 'public' });
@@ -256,6 +267,7 @@ describe('changing a merge request', () => {
       [{ squash: true }, { squash: true }],
       [{ remove_source_branch: true }, { force_remove_source_branch: true }],
       [{ allow_maintainer_to_push: true }, { allow_collaboration: false }],
+      [{ allow_collaboration: true }, { allow_collaboration: false }],
       [{ target_branch: 'release' }, { target_branch: 'release', detailed_merge_status: 'unchecked' }],
       [{ state_event: 'close' }, { state: 'closed', closed_by: { id: people.owner.id } }],
       [{ state_event: 'reopen' }, { state: 'opened', closed_at: null, closed_by: null }],

@@ -78,11 +78,11 @@ export const writingRoutes = [
       exclusive('assignee_id', 'assignee_ids'),
       exclusive('allow_collaboration', 'allow_maintainer_to_push'),
       atLeastOneOf(
+        'assignee_id',
+        'assignee_ids',
         'add_labels',
         'allow_collaboration',
         'allow_maintainer_to_push',
-        'assignee_id',
-        'assignee_ids',
         'description',
         'discussion_locked',
         'labels',
