@@ -3,6 +3,7 @@ import { settleMerges } from '#domains/merge-requests/merging.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
+import { insertPipeline } from './support.ts';
 
 const app = useApp();
 
@@ -150,6 +151,64 @@ describe('merging', () => {
     expect((await owner.put(`${at}/merge`)).status).toBe(405);
   });
 
+  it('counts only a pipeline of the head', async () => {
+    const { owner, path, at, head, project } = await makeMergeRequest({ only_allow_merge_if_pipeline_succeeds: true });
+    const { db } = app().hub.services;
+    await insertPipeline(db, { project_id: project.id, ref: 'feature', sha: head, status: 'success' });
+    expect((await owner.get(at)).body.detailed_merge_status).toBe('mergeable');
+    await commit(owner, path, 'feature', 'three.txt');
+    await app().settle();
+    expect((await owner.get(at)).body.detailed_merge_status).toBe('ci_must_pass');
+    expect((await owner.put(`${at}/merge`)).status).toBe(405);
+  });
+
+  it('obeys the push rules of the project', async () => {
+    const { owner, path, at, target } = await makeMergeRequest();
+    await owner.post(`${path}/push_rule`, { commit_message_regex: '^(Change|Merge)' });
+    const merged = await owner.put(`${at}/merge`, { merge_commit_message: 'Evade the rule' });
+    expect(merged).toMatchObject({ status: 422, body: { message: 'Branch cannot be merged' } });
+    expect((await owner.get(at)).body).toMatchObject({ state: 'opened', merge_error: expect.any(String) });
+    expect(await tipOf(owner, path, 'main')).toBe(target);
+    expect((await owner.put(`${at}/merge`)).status).toBe(200);
+  });
+
+  it('keeps the target branch of a merge request that is merged, or about to be', async () => {
+    const { owner, path, at, project } = await makeMergeRequest();
+    await owner.post(`${path}/repository/branches`, { branch: 'other', ref: 'main' });
+    const { db } = app().hub.services;
+    const lock = (state: string) =>
+      db.updateTable('merge_requests').set({ state }).where('project_id', '=', project.id).execute();
+    for (const state of ['locked', 'merged']) {
+      await lock(state);
+      expect((await owner.put(at, { target_branch: 'other' })).status).toBe(400);
+      expect((await owner.put(at, { title: `Title while ${state}` })).status).toBe(200);
+    }
+    expect((await owner.get(at)).body.target_branch).toBe('main');
+  });
+
+  it('leaves the branch of a fork to those who may push there', async () => {
+    const { owner, path, project, people } = await makeMergeRequest({ visibility: 'public' });
+    const contributor = app().as(people.stranger);
+    const { body: fork } = await contributor.post(`${path}/fork`);
+    await app().settle();
+    const own = `/projects/${fork.id}`;
+    await contributor.post(`${own}/repository/branches`, { branch: 'mine', ref: 'main' });
+    await commit(contributor, own, 'mine', 'mine.txt');
+    const made = await contributor.post(`${own}/merge_requests`, {
+      source_branch: 'mine',
+      target_branch: 'main',
+      title: 'From a fork',
+      target_project_id: project.id,
+    });
+    await app().settle();
+    const answer = await owner.put(`${path}/merge_requests/${made.body.iid}/merge`, {
+      should_remove_source_branch: true,
+    });
+    expect(answer).toMatchObject({ status: 200, body: { state: 'merged' } });
+    await app().settle();
+    expect((await contributor.get(`${own}/repository/branches/mine`)).status).toBe(200);
+  });
+
   it('is for those who may push or merge to the target branch', async () => {
     const { path, at, project, people, owner, reporter, stranger } = await makeMergeRequest();
     const developer = await app().make.user();
@@ -191,6 +250,7 @@ describe('merging', () => {
       .where('project_id', '=', project.id)
       .executeTakeFirstOrThrow();
     const merging = JSON.stringify({
+      ref: 'refs/heads/main',
       oid: made.oid,
       squash_oid: null,
       has_merge_commit: true,

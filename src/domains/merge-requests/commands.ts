@@ -26,7 +26,7 @@ import {
   mergeRequestReopened,
   mergeRequestUpdated,
 } from './events.ts';
-import { isDraftTitle } from './model.ts';
+import { isDraftTitle, withDraftMark } from './model.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 import { emitMergeRequest, isOpenForReview } from './snapshot.ts';
 import { refreshMergeRequest, removeRefs } from './versions.ts';
@@ -62,6 +62,10 @@ export interface MergeRequestChanges extends Review, Proposal {
   readonly target_branch?: string | undefined;
   readonly state_event?: 'close' | 'reopen' | undefined;
   readonly discussion_locked?: boolean | null | undefined;
+  /** Marks the title. */
+  readonly draft?: boolean | undefined;
+  /** What `assignee_ids` and `reviewer_ids` do. They replace by default. */
+  readonly people_mode?: 'replace' | 'append' | 'remove' | null | undefined;
 }
 
 /**
@@ -80,10 +84,10 @@ export const createMergeRequest = async (
     input.target_project_id === undefined || input.target_project_id === source.id
       ? source
       : await getProject(ctx, { id: input.target_project_id });
-  requireAbility(ctx, source, source.id === target.id ? 'create_merge_request' : 'push_code');
   if (target.merge_requests_access_level === 'disabled') {
     throw refusal('unprocessable', 'Target project has disabled merge requests');
   }
+  requireAbility(ctx, source, source.id === target.id ? 'create_merge_request' : 'push_code');
   requireAbility(ctx, target, 'create_merge_request_in');
   if (source.id !== target.id && !(await areRelated(ctx, source, target))) {
     throw refusal('unprocessable', 'Source project is not a fork of the target project');
@@ -152,7 +156,7 @@ export const updateMergeRequest = async (
 ): Promise<MergeRequestRow> => {
   if (!canUpdateMergeRequest(ctx, project, given)) throw forbidden();
   const isReviewer = can(ctx, project, 'admin_merge_request');
-  const review: Review & Pick<MergeRequestChanges, 'discussion_locked'> = isReviewer ? input : {};
+  const review: Review & Pick<MergeRequestChanges, 'discussion_locked' | 'people_mode'> = isReviewer ? input : {};
   checkDescription(input.description);
   if (input.target_branch !== undefined) checkBranches({ target_branch: input.target_branch });
   const source = given.source_project_id === null ? null : await findProject(ctx, { id: given.source_project_id });
@@ -165,7 +169,8 @@ export const updateMergeRequest = async (
         (await mayCollaborate(ctx, source, project, given.source_branch));
   return ctx.transaction(async (tx) => {
     const before = await lockMergeRequest(tx, project, given);
-    const title = input.title === undefined ? undefined : readTitle(input.title);
+    if (input.target_branch !== undefined && input.target_branch !== before.target_branch) requireOpenOrClosed(before);
+    const title = titleAfter(before, input);
     const changes = differences(
       { ...before },
       {
@@ -312,6 +317,19 @@ const requireSource = async (ctx: Context, row: MergeRequestRow): Promise<void> 
   if (!tip) throw badRequest('The source branch does not exist, so the merge request cannot be reopened');
 };
 
+/** @throws DomainError `bad_request` for one that is merged, or about to be */
+const requireOpenOrClosed = ({ state }: MergeRequestRow): void => {
+  if (state === 'merged' || state === 'locked') {
+    throw badRequest(`target_branch cannot change for a merge request that is ${state}`);
+  }
+};
+
+/** Undefined if the title stays. @throws DomainError `invalid` */
+const titleAfter = (row: MergeRequestRow, { title, draft }: MergeRequestChanges): string | undefined => {
+  if (title !== undefined) return readTitle(title);
+  return draft === undefined ? undefined : readTitle(withDraftMark(row.title, draft));
+};
+
 /** Undefined if the state stays. @throws DomainError `bad_request` for a merged one */
 const stateAfter = (row: MergeRequestRow, event: MergeRequestChanges['state_event']) => {
   if (event === undefined) return undefined;
@@ -395,13 +413,17 @@ const changePeople = async (
   tx: Tx,
   project: ProjectRow,
   { id }: MergeRequestRow,
-  review: Review,
+  review: Review & Pick<MergeRequestChanges, 'people_mode'>,
   changes: Changes,
 ): Promise<void> => {
   const known = (await mergeRequestStatsByIds(tx, [id])).get(id);
   for (const kind of ['assignee', 'reviewer'] as const) {
     const before = known?.[`${kind}_ids`] ?? [];
-    const after = await readersWanted(tx, project, review[`${kind}_ids`]);
+    const given = review[`${kind}_ids`];
+    const after =
+      given && review.people_mode === 'remove'
+        ? before.filter((each) => !given.includes(each))
+        : await readersWanted(tx, project, given && review.people_mode === 'append' ? [...before, ...given] : given);
     if (!(await setPeople(tx, `merge_request_${kind}s`, id, before, after))) continue;
     const people = await userSummariesByIds(tx, [...before, ...(after ?? [])]);
     const shown = (ids: readonly number[]) =>

@@ -8,7 +8,7 @@ import type { Context } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
-import { lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
+import { lockMergeRequest, type MergeRequestRow } from './queries.ts';
 import { emitMergeRequest } from './snapshot.ts';
 import { refreshMergeRequest } from './versions.ts';
 
@@ -20,7 +20,7 @@ export const followPushes = defineFollower({
   handle: async (tx, events) => {
     // Only branches of open merge requests: most pushes are to none.
     const { rows } = await sql<{ project_id: number; ref: string; actor_id: number | null }>`
-      select events.project_id, events.payload ->> 'ref' as ref, max(events.actor_id) as actor_id
+      select events.project_id, events.payload ->> 'ref' as ref, (array_agg(events.actor_id order by events.id desc))[1] as actor_id
       from events
       where events.id = any (${events.map(({ id }) => id)}::bigint[]) and exists (
         select from merge_requests mr where mr.state = 'opened' and (
@@ -60,9 +60,13 @@ export const followBranch = defineJob({
       return;
     }
     const into = await openOnes(ctx, { target: project, branch });
-    const heads = into.flatMap(({ diff_head_sha }) => diff_head_sha ?? []);
+    const named = into.flatMap(({ diff_head_sha }) =>
+      diff_head_sha && /^[0-9a-f]{40}$/.test(diff_head_sha) ? [diff_head_sha] : [],
+    );
+    // Imports may name commits that the repository lacks.
+    const heads = (await git.readCommits(project.disk_path, named)).map(({ id }) => id);
     const contained = await git.containedIn(project.disk_path, tip, heads);
-    const isMerged = ({ diff_head_sha }: MergeRequestRow) => diff_head_sha !== null && contained.has(diff_head_sha);
+    const isMerged = ({ diff_head_sha }: OpenOne) => diff_head_sha !== null && contained.has(diff_head_sha);
     const merged = (await withCommits(ctx, into)).filter(isMerged);
     for (const row of merged) await endMergeRequest(ctx, row, 'merged', user_id);
     const ended = new Set(merged.map(({ id }) => id));
@@ -74,23 +78,25 @@ export const followBranch = defineJob({
   },
 });
 
+/** Few columns: texts are long, and a branch may have many merge requests. */
+type OpenOne = Pick<MergeRequestRow, 'id' | 'iid' | 'project_id' | 'target_branch' | 'diff_head_sha'>;
+
 const openOnes = async (
   ctx: Context,
   { source, target, branch }: { readonly source?: ProjectRow; readonly target?: ProjectRow; readonly branch: string },
-): Promise<MergeRequestRow[]> => {
-  let query = ctx.db.selectFrom('merge_requests').select('id').where('state', '=', 'opened').orderBy('id');
+): Promise<OpenOne[]> => {
+  let query = ctx.db
+    .selectFrom('merge_requests')
+    .select(['id', 'iid', 'project_id', 'target_branch', 'diff_head_sha'])
+    .where('state', '=', 'opened')
+    .orderBy('id');
   if (source) query = query.where('source_project_id', '=', source.id).where('source_branch', '=', branch);
   if (target) query = query.where('project_id', '=', target.id).where('target_branch', '=', branch);
-  const rows = await query.execute();
-  const found = await mergeRequestsByIds(
-    ctx,
-    rows.map(({ id }) => id),
-  );
-  return rows.flatMap(({ id }) => found.get(id) ?? []);
+  return query.execute();
 };
 
 /** Leaves out those that never had a commit of their own: every branch contains their head. */
-const withCommits = async (ctx: Context, rows: readonly MergeRequestRow[]): Promise<MergeRequestRow[]> => {
+const withCommits = async (ctx: Context, rows: readonly OpenOne[]): Promise<OpenOne[]> => {
   const found = await ctx.db
     .selectFrom('merge_request_diffs')
     .select('merge_request_id')
@@ -105,7 +111,7 @@ const withCommits = async (ctx: Context, rows: readonly MergeRequestRow[]): Prom
 /** Closes a merge request, or marks it as merged by a push. */
 const endMergeRequest = async (
   ctx: Context,
-  row: MergeRequestRow,
+  row: OpenOne,
   state: 'closed' | 'merged',
   userId: number | null,
 ): Promise<void> => {
@@ -113,7 +119,8 @@ const endMergeRequest = async (
   if (!project) return;
   await ctx.transaction(async (tx) => {
     const before = await lockMergeRequest(tx, project, row);
-    if (before.state !== 'opened' || before.diff_head_sha !== row.diff_head_sha) return;
+    const isSame = before.diff_head_sha === row.diff_head_sha && before.target_branch === row.target_branch;
+    if (before.state !== 'opened' || !isSame) return;
     await tx.db
       .updateTable('merge_requests')
       .set({
@@ -123,7 +130,8 @@ const endMergeRequest = async (
       })
       .where('id', '=', before.id)
       .execute();
-    await recordHistory(tx, { merge_request_id: before.id }, [{ kind: 'state', state }]);
+    const pusher = { ...tx, actor: { ...tx.actor, userId } };
+    await recordHistory(pusher, { merge_request_id: before.id }, [{ kind: 'state', state }]);
     const after = await lockMergeRequest(tx, project, before);
     await emitMergeRequest(tx, state === 'closed' ? mergeRequestClosed : mergeRequestMerged, project, after, {
       state: { previous: before.state, current: state },

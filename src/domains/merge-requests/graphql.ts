@@ -314,7 +314,7 @@ MergeRequestRef.implement({
             statsOf(ctx, row),
             loadHeadPipeline(ctx, row.id),
           ]);
-          return project && detailedMergeStatus(row, stats, project, pipeline?.status ?? null);
+          return project && detailedMergeStatus(row, stats, project, pipeline);
         },
       }),
       conflicts: t.boolean({ nullable: false, resolve: ({ merge_status }) => merge_status === 'cannot_be_merged' }),

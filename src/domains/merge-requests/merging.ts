@@ -3,20 +3,22 @@ import { z } from 'zod';
 import { recordHistory } from '#domains/planning/history.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { refusalsOfObjects } from '#domains/push-rules/judge.ts';
 import { branchRef } from '#domains/repositories/model.ts';
+import { readPushPolicy } from '#domains/repositories/policy.ts';
 import { isGranted, isProtectedRef, matching, readProtections } from '#domains/repositories/protections.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
 import { commitEmail } from '#domains/users/model.ts';
-import { userSummariesByIds, usersByIds } from '#domains/users/queries.ts';
+import { usersByIds } from '#domains/users/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError, unauthenticated, unprocessable } from '#platform/errors.ts';
-import type { Identity } from '#platform/git/types.ts';
+import type { Commit, CommitsToMerge, Identity } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { mergeRequestMerged, mergeRequestUpdated } from './events.ts';
 import { type MessageFacts, mergeMessage, squashMessage } from './messages.ts';
-import { fullReference, mergeRequestWebUrl } from './model.ts';
+import { fullReference, isOfHead, mergeRequestWebUrl } from './model.ts';
 import {
   getMergeRequest,
   headPipelinesByIds,
@@ -26,7 +28,7 @@ import {
   mergeRequestsByIds,
 } from './queries.ts';
 import { emitMergeRequest, snapshotsOf } from './snapshot.ts';
-import { refreshNow } from './versions.ts';
+import { refreshMergeRequest, refreshNow } from './versions.ts';
 
 // A merge is one durable step. Its commits are made first; nothing names them. Then the merge request is locked, with
 // what is about to land. Then the branch moves, with the events of a push. Then the merge request is merged. If the
@@ -45,6 +47,8 @@ export interface Merge {
 
 /** What is about to land, in `merge_requests.merging`. */
 const intentSchema = z.object({
+  /** The full name of the target branch. */
+  ref: z.string(),
   oid: z.string(),
   squash_oid: z.string().nullable(),
   has_merge_commit: z.boolean(),
@@ -56,7 +60,9 @@ type Intent = z.output<typeof intentSchema>;
 /** The target branch may move this often while its merge is prepared. */
 const MAX_ATTEMPTS = 5;
 /** Longer than moving a ref may take. */
-const SETTLE_AFTER_MS = 60_000;
+const SETTLE_AFTER_MS = 120_000;
+/** How many commits messages may name. */
+const MAX_COMMITS = 100;
 const UNMERGEABLE = 'Branch cannot be merged';
 
 /**
@@ -72,16 +78,22 @@ export const mergeMergeRequest = async (
   given: MergeRequestRow,
   input: Merge,
 ): Promise<MergeRequestRow> => {
-  if (!(await mayMerge(ctx, project, given.target_branch))) throw unauthenticated();
-  if (given.state === 'opened') await refreshNow(ctx, given.id);
-  for (let attempt = 1; ; attempt += 1) {
-    const row = await getMergeRequest(ctx, project, given.iid);
-    await requireMergeable(ctx, project, row, input);
-    const landed = await land(ctx, project, row, input);
-    if (landed) return landed;
-    // The target branch has moved, or somebody else merges. Both show in the next round.
-    if (attempt >= MAX_ATTEMPTS) throw unprocessable(UNMERGEABLE);
+  let current = project;
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+    const seen = await getMergeRequest(ctx, current, given.iid);
+    if (!(await mayMerge(ctx, current, seen.target_branch))) throw unauthenticated();
+    if (seen.state === 'opened') await refreshNow(ctx, seen.id);
+    const row = await getMergeRequest(ctx, current, given.iid);
+    // What was permitted is a merge into the branch that was seen.
+    if (row.target_branch === seen.target_branch) {
+      await requireMergeable(ctx, current, row, input);
+      const landed = await land(ctx, current, row, input);
+      if (landed) return landed;
+    }
+    // A branch or the merge request has moved, or somebody else merges. All of these show in the next round.
+    current = (await findProject(ctx, { id: project.id })) ?? current;
   }
+  throw unprocessable(UNMERGEABLE);
 };
 
 /** Returns true if the caller may push or merge to the branch. */
@@ -109,7 +121,7 @@ const requireMergeable = async (
   // There is nothing to wait for without a pipeline, and a pipeline that runs cannot be waited for yet.
   if (merge_when_pipeline_succeeds) {
     const pipeline = (await headPipelinesByIds(ctx, [row.id])).get(row.id);
-    if (pipeline?.status !== 'success') throw notAllowed();
+    if (!isOfHead(row, pipeline) || pipeline.status !== 'success') throw notAllowed();
   }
   if (sha !== undefined && sha !== row.diff_head_sha) {
     throw new DomainError('conflict', `SHA does not match HEAD of source branch: ${row.diff_head_sha}`);
@@ -131,7 +143,7 @@ const land = async (
   const { merge_method, squash_option } = project;
   const squashes = squash_option === 'always' || (squash_option !== 'never' && (input.squash ?? row.squash));
   const isLinear = await git.isAncestor(project.disk_path, start, head);
-  if (merge_method !== 'merge' && !isLinear && !(merge_method === 'ff' && squashes)) {
+  if (merge_method !== 'merge' && !isLinear) {
     throw await failed(
       ctx,
       project,
@@ -139,16 +151,19 @@ const land = async (
       'Only fast-forward merge is allowed for your project. Please update your source branch',
     );
   }
-  const commits = await git.listCommits(project.disk_path, { from: head, not: [start], limit: 100 });
+  const range = { from: head, not: [start] };
+  const commits = await git.listCommits(project.disk_path, { ...range, limit: MAX_COMMITS });
+  // Somebody has pushed the same commits to the target branch.
+  if (commits.length === 0) return null;
   const caller = await callerIdentity(ctx);
-  const facts = await factsOf(ctx, row, caller, commits);
+  const facts = await factsOf(ctx, row, caller, commits, await oldestOf(ctx, project, range, commits));
   const isOne = commits.length === 1 && input.squash_commit_message === undefined;
   const author = squashes ? await authorOf(ctx, row, caller) : caller;
-  const merged = await git.mergeCommits(project.disk_path, {
+  const merging: CommitsToMerge = {
     ours: start,
     theirs: head,
     squash:
-      squashes && !(isOne && isLinear)
+      squashes && !isOne
         ? {
             message: input.squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
             author,
@@ -163,14 +178,23 @@ const land = async (
             author: caller,
             committer: caller,
           },
+  };
+  const { rule } = await readPushPolicy(ctx, project);
+  const merged = await git.mergeCommits(project.disk_path, merging, async (oid, objects) => {
+    const moved = { ref, oldOid: start, newOid: oid };
+    const [refused] = rule ? await refusalsOfObjects(ctx, project, rule, [moved], objects) : [];
+    if (refused) throw await failed(ctx, project, row, refused.reason);
   });
   if ('failed' in merged) throw unprocessable(UNMERGEABLE);
+  const wantsRemoval = input.should_remove_source_branch ?? row.force_remove_source_branch ?? false;
+  const source = row.source_project_id === null ? null : await findProject(ctx, { id: row.source_project_id });
   const intent: Intent = {
+    ref,
     oid: merged.oid,
     squash_oid: merged.squashOid,
     has_merge_commit: merge_method !== 'ff',
     user_id: ctx.actor.userId,
-    remove_source_branch: input.should_remove_source_branch ?? row.force_remove_source_branch ?? false,
+    remove_source_branch: wantsRemoval && source !== null && can(ctx, source, 'push_code'),
   };
   if (!(await lock(ctx, project, row, intent))) return null;
   try {
@@ -180,7 +204,7 @@ const land = async (
     if (error instanceof DomainError && error.code === 'conflict') return null;
     throw error;
   }
-  await settleMerge(ctx, row.id);
+  await settleMerge(ctx, row.id, intent);
   return getMergeRequest(ctx, project, row.iid);
 };
 
@@ -188,8 +212,10 @@ const land = async (
 const lock = (ctx: Context, project: ProjectRow, row: MergeRequestRow, intent: Intent): Promise<boolean> =>
   ctx.transaction(async (tx) => {
     const now = await lockMergeRequest(tx, project, row);
-    if (now.state !== 'opened' || now.diff_head_sha !== row.diff_head_sha || now.target_branch !== row.target_branch)
-      return false;
+    const isSame = (['state', 'draft', 'diff_head_sha', 'target_branch', 'merge_status'] as const).every(
+      (name) => now[name] === row[name],
+    );
+    if (!isSame) return false;
     await tx.db
       .updateTable('merge_requests')
       .set({ state: 'locked', merging: toJsonb(intent) })
@@ -211,28 +237,30 @@ export const settleMerges = defineJob({
   run: (ctx, { id }) => settleMerge(ctx, id),
 });
 
-/** Completes the merge if the target branch contains it, and unlocks the merge request otherwise. Idempotent. */
-const settleMerge = async (ctx: Context, id: number): Promise<void> => {
+/**
+ * Completes the merge if the target branch contains it, and unlocks the merge request otherwise. Idempotent. `landed`
+ * is a merge that is known to have landed.
+ */
+const settleMerge = async (ctx: Context, id: number, landed?: Intent): Promise<void> => {
   const { git } = ctx.services;
   const asHub = { ...ctx, actor: systemActor };
   const row = (await mergeRequestsByIds(asHub, [id])).get(id);
   const project = row && (await findProject(asHub, { id: row.project_id }));
-  if (!row || !project || row.state !== 'locked') return;
-  const intent = await intentOf(ctx, id);
-  const tip = await git.resolve(project.disk_path, branchRef(row.target_branch));
-  const isLanded = intent !== null && tip !== null && (await git.isAncestor(project.disk_path, intent.oid, tip));
+  if (!row || !project || (row.state !== 'locked' && !landed)) return;
+  const intent = landed ?? (await intentOf(ctx, id));
+  const tip = intent && (await git.resolve(project.disk_path, intent.ref));
+  const isLanded = Boolean(landed) || (intent && tip && (await git.isAncestor(project.disk_path, intent.oid, tip)));
   await ctx.transaction(async (tx) => {
     await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
-    const now = await intentOf(tx, id);
-    if (now?.oid !== intent?.oid) return; // settled meanwhile
-    if (intent && isLanded) await complete(tx, project, row, intent);
-    else
-      await tx.db
-        .updateTable('merge_requests')
-        .set({ state: 'opened', merging: null })
-        .where('id', '=', id)
-        .where('state', '=', 'locked')
-        .execute();
+    const now = await getMergeRequest({ ...tx, actor: systemActor }, project, row.iid);
+    const known = await intentOf(tx, id);
+    const isOwn = now.state === 'locked' && known?.oid === intent?.oid;
+    // The job may have taken the merge back just before it landed.
+    if (!isOwn && !(landed && now.state === 'opened')) return;
+    if (intent && isLanded) return complete(tx, project, row, intent);
+    await tx.db.updateTable('merge_requests').set({ state: 'opened', merging: null }).where('id', '=', id).execute();
+    // Pushes that came while it was locked were not followed.
+    tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
   });
 };
 
@@ -257,7 +285,8 @@ const complete = async (tx: Tx, project: ProjectRow, row: MergeRequestRow, inten
     })
     .where('id', '=', row.id)
     .execute();
-  await recordHistory(tx, { merge_request_id: row.id }, [{ kind: 'state', state: 'merged' }]);
+  const merger = { ...tx, actor: { ...tx.actor, userId: intent.user_id } };
+  await recordHistory(merger, { merge_request_id: row.id }, [{ kind: 'state', state: 'merged' }]);
   const asHub = { ...tx, actor: systemActor };
   const after = await getMergeRequest(asHub, project, row.iid);
   await emitMergeRequest(tx, mergeRequestMerged, project, after, { state: { previous: 'opened', current: 'merged' } });
@@ -276,6 +305,7 @@ export const removeSourceBranch = defineJob({
     const row = (await mergeRequestsByIds(ctx, [id])).get(id);
     const source = row?.source_project_id ? await findProject(ctx, { id: row.source_project_id }) : null;
     if (!row || !source || source.default_branch === row.source_branch) return;
+    if (source.archived || source.marked_for_deletion_on !== null) return;
     if (await isProtectedRef(ctx, source, { name: row.source_branch, tag: false })) return;
     const ref = branchRef(row.source_branch);
     const tip = await ctx.services.git.resolve(source.disk_path, ref);
@@ -308,11 +338,16 @@ const factsOf = async (
   row: MergeRequestRow,
   caller: Identity,
   commits: MessageFacts['commits'],
+  oldest: Commit | null,
 ): Promise<MessageFacts> => {
   const stats = (await mergeRequestStatsByIds(ctx, [row.id])).get(row.id);
   const { reviewer_ids = [], approver_ids = [] } = stats ?? {};
-  const people = await userSummariesByIds(ctx, [...new Set([...reviewer_ids, ...approver_ids])]);
-  const named = (ids: readonly number[]) => ids.flatMap((id) => people.get(id)?.name ?? []);
+  const people = await usersByIds(ctx, [...new Set([...reviewer_ids, ...approver_ids])]);
+  const named = (ids: readonly number[]) =>
+    ids.flatMap((id) => {
+      const person = people.get(id);
+      return person ? [`${person.name} <${commitEmail(ctx, person)}>`] : [];
+    });
   return {
     source_branch: row.source_branch,
     target_branch: row.target_branch,
@@ -323,10 +358,24 @@ const factsOf = async (
     source_project_id: row.source_project_id,
     url: mergeRequestWebUrl(ctx, row),
     commits,
+    oldest,
     reviewed_by: named(reviewer_ids),
     approved_by: named(approver_ids),
     merged_by: `${caller.name} <${caller.email}>`,
   };
+};
+
+/** Returns the oldest commit of the range. `newest` lists the newest ones. */
+const oldestOf = async (
+  ctx: Context,
+  project: ProjectRow,
+  range: { readonly from: string; readonly not: readonly string[] },
+  newest: readonly Commit[],
+): Promise<Commit | null> => {
+  if (newest.length < MAX_COMMITS) return newest.at(-1) ?? null;
+  const { git } = ctx.services;
+  const skip = (await git.countCommits(project.disk_path, range)) - 1;
+  return (await git.listCommits(project.disk_path, { ...range, skip, limit: 1 }))[0] ?? null;
 };
 
 /** A squashed commit keeps the author of the merge request. */

@@ -13,6 +13,7 @@ export interface MessageFacts {
   readonly url: string;
   /** Newest first. */
   readonly commits: readonly Commit[];
+  readonly oldest: Commit | null;
   /** `Name <address>` of each. */
   readonly reviewed_by: readonly string[];
   readonly approved_by: readonly string[];
@@ -62,8 +63,7 @@ const fill = (template: string, facts: MessageFacts): string => {
 };
 
 const valuesOf = (facts: MessageFacts): Readonly<Record<string, string>> => {
-  const { commits } = facts;
-  const oldest = commits.at(-1);
+  const { commits, oldest } = facts;
   const multiline = commits.findLast(({ message }) => message.trim().includes('\n'));
   return {
     source_branch: facts.source_branch,

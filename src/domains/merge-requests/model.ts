@@ -1,3 +1,4 @@
+import type { PipelineRow } from '#domains/ci/queries.ts';
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -40,7 +41,7 @@ export type DetailedMergeStatus = (typeof DETAILED_MERGE_STATUSES)[number];
  * reference (merge-requests §3).
  */
 export const detailedMergeStatus = (
-  row: Pick<MergeRequestRow, 'state' | 'draft' | 'merge_status'>,
+  row: Pick<MergeRequestRow, 'state' | 'draft' | 'merge_status' | 'source_project_id' | 'diff_head_sha'>,
   stats: Pick<MergeRequestStats, 'unresolved_discussions' | 'is_empty'>,
   rules: Pick<
     ProjectRow,
@@ -48,7 +49,7 @@ export const detailedMergeStatus = (
     | 'only_allow_merge_if_pipeline_succeeds'
     | 'allow_merge_on_skipped_pipeline'
   >,
-  pipelineStatus: string | null,
+  pipeline: Pick<PipelineRow, 'status' | 'sha' | 'source_sha'> | null | undefined,
 ): DetailedMergeStatus => {
   switch (row.merge_status) {
     case 'preparing':
@@ -60,16 +61,24 @@ export const detailedMergeStatus = (
   }
   if (row.state !== 'opened') return 'not_open';
   if (row.draft) return 'draft_status';
-  if (stats.is_empty) return 'commits_status';
+  if (stats.is_empty || row.source_project_id === null) return 'commits_status';
   if (rules.only_allow_merge_if_all_discussions_are_resolved && stats.unresolved_discussions > 0) {
     return 'discussions_not_resolved';
   }
   if (row.merge_status === 'cannot_be_merged') return 'conflict';
   if (!rules.only_allow_merge_if_pipeline_succeeds) return 'mergeable';
+  const pipelineStatus = isOfHead(row, pipeline) ? pipeline.status : null;
   if (pipelineStatus === 'success') return 'mergeable';
   if (pipelineStatus === 'skipped' && rules.allow_merge_on_skipped_pipeline === true) return 'mergeable';
   return pipelineStatus === 'running' || pipelineStatus === 'pending' ? 'ci_still_running' : 'ci_must_pass';
 };
+
+/** Returns true for a pipeline of the head. Those of earlier commits do not count for merging. */
+export const isOfHead = <P extends Pick<PipelineRow, 'sha' | 'source_sha'>>(
+  { diff_head_sha }: Pick<MergeRequestRow, 'diff_head_sha'>,
+  pipeline: P | null | undefined,
+): pipeline is P =>
+  pipeline != null && diff_head_sha !== null && [pipeline.sha, pipeline.source_sha].includes(diff_head_sha);
 
 const DRAFT = /^\s*(?:\[draft\]|\(draft\)|draft:)\s*/i;
 

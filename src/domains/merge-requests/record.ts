@@ -224,7 +224,7 @@ export const toMergeRequests = async (
       milestone: milestone ? toMilestone(ctx, milestone) : null,
       merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
       merge_status: shownMergeStatus(row),
-      detailed_merge_status: detailedMergeStatus(row, each, project, pipelines.get(row.id)?.status ?? null),
+      detailed_merge_status: detailedMergeStatus(row, each, project, pipelines.get(row.id)),
       // Merges cannot be scheduled.
       merge_after: null,
       sha: row.diff_head_sha,

@@ -35,7 +35,6 @@ export const snapshotsOf = async (ctx: Context, placed: readonly Placed[]): Prom
     const known = stats.get(row.id);
     const { unresolved_discussions = 0, is_empty = false } = known ?? {};
     const pipeline = pipelines.get(row.id);
-    const status = pipeline?.status ?? null;
     return {
       id: row.id,
       iid: row.iid,
@@ -53,7 +52,7 @@ export const snapshotsOf = async (ctx: Context, placed: readonly Placed[]): Prom
       discussion_locked: row.discussion_locked,
       diff_head_sha: row.diff_head_sha,
       merge_status: row.merge_status,
-      detailed_merge_status: detailedMergeStatus(row, { unresolved_discussions, is_empty }, project, status),
+      detailed_merge_status: detailedMergeStatus(row, { unresolved_discussions, is_empty }, project, pipeline),
       merge_error: row.merge_error,
       merge_params: z.json().parse(row.merge_params),
       merge_commit_sha: row.merge_commit_sha,

@@ -19,6 +19,8 @@ import { emitMergeRequest } from './snapshot.ts';
 
 /** Commits listed in a version. Their number is stored beside them. */
 const MAX_COMMITS = 1_000;
+/** Of one merge request. Later pushes only move its head (reference: merge-requests §2). */
+const MAX_VERSIONS = 1_000;
 const ROWS_AT_ONCE = 500;
 
 /** The refs of the merge request with this number in its target project. */
@@ -75,6 +77,15 @@ interface Version {
   readonly mergeStatus: 'can_be_merged' | 'cannot_be_merged';
 }
 
+/** Returns the head of the source branch, or null if the branch or its project is gone. */
+const headOf = async (ctx: Context, row: MergeRequestRow): Promise<string | null> => {
+  const source =
+    row.source_project_id === null
+      ? null
+      : await findProject({ ...ctx, actor: systemActor }, { id: row.source_project_id });
+  return source && ctx.services.git.resolve(source.disk_path, branchRef(row.source_branch));
+};
+
 const NOTHING = { head: null, base: null, start: null, commits: [], commitsCount: 0, diff: null } as const;
 
 /** Reads the branches and copies what the target project lacks. */
@@ -93,10 +104,10 @@ const readVersion = async (ctx: Context, project: ProjectRow, row: MergeRequestR
   const start = await git.resolve(path, branchRef(row.target_branch));
   const base = start && (await git.mergeBase(path, [start, head]));
   const kept = new Set(base === null ? [head] : [head, base]);
-  await git.updateRefs(path, [
-    { ref: headRef(row.iid), newOid: head },
-    ...[...kept].map((oid) => ({ ref: `refs/keep-around/${oid}`, newOid: oid })),
-  ]);
+  await git.updateRefs(
+    path,
+    [...kept].map((oid) => ({ ref: `refs/keep-around/${oid}`, newOid: oid })),
+  );
   const not = start ? [start] : [];
   const [commitsCount, clean] = await Promise.all([
     git.countCommits(path, { from: head, not }),
@@ -128,6 +139,14 @@ const settle = async (tx: Tx, project: ProjectRow, seen: MergeRequestRow, versio
   const before = await lockMergeRequest(tx, project, seen).catch(unlessDeleted);
   if (!before || (before.state !== 'opened' && before.merge_status !== 'preparing')) return;
   const { head, diff, mergeStatus } = version;
+  // Another refresh is under way or done for what has changed meanwhile; an older version must not replace a newer one.
+  if (before.target_branch !== seen.target_branch || (await headOf(tx, before)) !== head) {
+    tx.enqueue(refreshMergeRequest, { id: before.id }, { key: `merge_requests.refresh:${before.id}` });
+    return;
+  }
+  if (head !== null) {
+    await tx.services.git.updateRefs(project.disk_path, [{ ref: headRef(before.iid), newOid: head }]);
+  }
   // An import brings no time of preparation. Its merge requests were open before.
   const isFirst = before.prepared_at === null && !before.imported;
   // Another run may have stored it meanwhile.
@@ -159,6 +178,12 @@ const unlessDeleted = (error: unknown): null => {
 
 const insertVersion = async (tx: Tx, merge_request_id: number, version: Version): Promise<void> => {
   const { head, base, start, commits, commitsCount, diff } = version;
+  const { versions } = await tx.db
+    .selectFrom('merge_request_diffs')
+    .select(({ fn }) => fn.countAll<number>().as('versions'))
+    .where('merge_request_id', '=', merge_request_id)
+    .executeTakeFirstOrThrow();
+  if (versions >= MAX_VERSIONS) return;
   await tx.db
     .updateTable('merge_request_diffs')
     .set({ is_latest: false })

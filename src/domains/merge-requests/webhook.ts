@@ -87,7 +87,8 @@ export const bodyOf =
     const { merge_request: snapshot, changes, oldrev } = payload;
     const project = await findProject(ctx, { id: snapshot.project_id });
     if (!project) return null;
-    const actor = event.actor_id ?? 0;
+    // A merge that a job has completed has no actor, but somebody asked for it.
+    const actor = event.actor_id ?? (action === 'merge' ? snapshot.merge_user_id : null) ?? 0;
     const [facts, people] = await Promise.all([
       factsOf(ctx, project, snapshot),
       userSummariesByIds(ctx, actor === 0 ? [] : [actor]),

@@ -2,14 +2,13 @@ import { userIdsByUsernames } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder, type Types } from '#graphql/builder.ts';
-import { applyOperation, MutationOperationMode, mutationField } from '#graphql/mutation.ts';
+import { MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from '../commands.ts';
 import { MergeRequestRef } from '../graphql.ts';
 import { mergeMergeRequest } from '../merging.ts';
-import { withDraftMark } from '../model.ts';
-import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from '../queries.ts';
+import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
 
 const NewState = builder.enumType('MergeRequestNewState', {
   description: 'The state that a merge request changes to.',
@@ -95,7 +94,7 @@ mutationField('mergeRequestSetDraft', {
   description: 'Marks a merge request as a draft, or as ready.',
   input: (t) => ({ ...named(t), draft: t.boolean({ required: true }) }),
   payload: { mergeRequest: MergeRequestRef },
-  run: (ctx, input) => change(ctx, input, async ({ title }) => ({ title: withDraftMark(title, input.draft) })),
+  run: (ctx, input) => change(ctx, input, async () => ({ draft: input.draft })),
 });
 
 mutationField('mergeRequestSetLocked', {
@@ -136,8 +135,9 @@ mutationField('mergeRequestSetAssignees', {
   }),
   payload: { mergeRequest: MergeRequestRef },
   run: (ctx, input) =>
-    change(ctx, input, async (row) => ({
-      assignee_ids: await peopleAfter(ctx, row, 'assignee_ids', input.assigneeUsernames, input.operationMode),
+    change(ctx, input, async () => ({
+      assignee_ids: await userIdsByUsernames(ctx, input.assigneeUsernames, 'assignee_usernames'),
+      people_mode: input.operationMode,
     })),
 });
 
@@ -150,8 +150,9 @@ mutationField('mergeRequestSetReviewers', {
   }),
   payload: { mergeRequest: MergeRequestRef },
   run: (ctx, input) =>
-    change(ctx, input, async (row) => ({
-      reviewer_ids: await peopleAfter(ctx, row, 'reviewer_ids', input.reviewerUsernames, input.operationMode),
+    change(ctx, input, async () => ({
+      reviewer_ids: await userIdsByUsernames(ctx, input.reviewerUsernames, 'reviewer_usernames'),
+      people_mode: input.operationMode,
     })),
 });
 
@@ -172,20 +173,8 @@ const find = async (
 const change = async (
   ctx: Context,
   input: Named,
-  changesOf: (row: MergeRequestRow) => Promise<MergeRequestChanges>,
+  changesOf: () => Promise<MergeRequestChanges>,
 ): Promise<{ mergeRequest: MergeRequestRow }> => {
   const { project, row } = await find(ctx, input);
-  return { mergeRequest: await updateMergeRequest(ctx, project, row, await changesOf(row)) };
-};
-
-const peopleAfter = async (
-  ctx: Context,
-  { id }: MergeRequestRow,
-  kind: 'assignee_ids' | 'reviewer_ids',
-  usernames: readonly string[],
-  mode: 'replace' | 'append' | 'remove' | null | undefined,
-): Promise<readonly number[]> => {
-  const field = kind === 'assignee_ids' ? 'assignee_usernames' : 'reviewer_usernames';
-  const given = await userIdsByUsernames(ctx, usernames, field);
-  return applyOperation(mode, (await mergeRequestStatsByIds(ctx, [id])).get(id)?.[kind] ?? [], given);
+  return { mergeRequest: await updateMergeRequest(ctx, project, row, await changesOf()) };
 };
