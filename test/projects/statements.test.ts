@@ -21,6 +21,7 @@ const FEW = 2;
 const MANY = 12;
 /** Fewer than the 10 more that one statement for each project would need. */
 const SLACK = 5;
+const ATTEMPTS = 6;
 /** The statements that the hub runs by itself meanwhile. */
 const OWN_STATEMENTS_PER_SECOND = 10;
 
@@ -173,10 +174,14 @@ describe('a page of many projects takes no more statements than a page of two', 
       if (selection === null || ONE_BY_ONE.has(`${type.name}.${name}`)) continue;
       const whole = below === '' ? selection : `${below} { ${selection} }`;
       const few = await statements(user, FEW, whole);
-      const begun = performance.now();
-      const many = await statements(user, MANY, whole);
-      const own = ((performance.now() - begun) / 1_000) * OWN_STATEMENTS_PER_SECOND;
-      if (many > few + SLACK + own) found[name] = `${few} for ${FEW}, ${many} for ${MANY}`;
+      // On a busy machine a long query yields, which splits its batches. One N+1 shows in every attempt.
+      for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+        const begun = performance.now();
+        const many = await statements(user, MANY, whole);
+        const own = ((performance.now() - begun) / 1_000) * OWN_STATEMENTS_PER_SECOND;
+        if (many <= few + SLACK + own) break;
+        if (attempt === ATTEMPTS) found[name] = `${few} for ${FEW}, ${many} for ${MANY}`;
+      }
     }
     return found;
   };
