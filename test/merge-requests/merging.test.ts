@@ -162,6 +162,19 @@ describe('merging', () => {
     expect((await owner.put(`${at}/merge`)).status).toBe(405);
   });
 
+  it.each(['merge_when_pipeline_succeeds', 'auto_merge'])(
+    'merges at once with %s if the pipeline has succeeded',
+    async (name) => {
+      const { owner, at, head, project } = await makeMergeRequest();
+      const { db } = app().hub.services;
+      await insertPipeline(db, { project_id: project.id, ref: 'feature', sha: head, status: 'success' });
+      expect(await owner.put(`${at}/merge`, { [name]: true })).toMatchObject({
+        status: 200,
+        body: { state: 'merged' },
+      });
+    },
+  );
+
   it('obeys the push rules of the project', async () => {
     const { owner, path, at, target } = await makeMergeRequest();
     await owner.post(`${path}/push_rule`, { commit_message_regex: '^(Change|Merge)' });
