@@ -45,6 +45,20 @@ export class CallerCheck {
     this.#settle(await this.holds(pool));
   }
 
+  /**
+   * Runs `work` for the assumed caller and then confirms the caller. Returns or throws the outcome of `work`, or returns
+   * null if the assumption was wrong.
+   */
+  async during<T>(pool: Pool, work: () => Promise<T>): Promise<T | null> {
+    try {
+      const done = await work();
+      return (await this.holds(pool)) ? done : null;
+    } catch (error) {
+      if (await this.holds(pool)) throw error;
+      return null;
+    }
+  }
+
   #settle(holds: boolean): void {
     this.#holds = holds && this.#holds !== false;
     if (!this.#holds) throw new StaleCaller();

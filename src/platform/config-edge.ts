@@ -88,4 +88,10 @@ export const edgeSettings = {
     value: 'MEBIBYTES',
     description: 'The same limit for all streams of this process',
   }),
+  runnerPollSeconds: wholeNumber([0, 50], 50, {
+    variable: 'MILLRACE_RUNNER_POLL_SECONDS',
+    flag: 'runner-poll-seconds',
+    value: 'SECONDS',
+    description: 'Time that the request of a runner waits for a job; 0 answers at once',
+  }),
 };

@@ -13,6 +13,7 @@ const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
 
 const ROLES = ['all', 'web', 'worker'] as const;
 const STORAGES = ['local', 's3'] as const;
+const S3_DOWNLOADS = ['proxy', 'redirect'] as const;
 const MIN_TOKEN_LENGTH = 20;
 const MIN_PASSWORD_LENGTH = 8;
 const MAX_PASSWORD_LENGTH = 128;
@@ -246,6 +247,17 @@ const Settings = z.object({
       description: 'Bucket to use with MILLRACE_STORAGE=s3',
       allowed: 'the name of a bucket (3 to 63 lower-case letters, digits, dots and hyphens)',
       defaultText: 'none',
+    }),
+  s3Downloads: z
+    .enum(S3_DOWNLOADS)
+    .default('proxy')
+    .register(infos, {
+      variable: 'MILLRACE_S3_DOWNLOADS',
+      flag: 's3-downloads',
+      value: 'WAY',
+      description: 'How clients download artifacts with MILLRACE_STORAGE=s3: through the hub, or with a redirect to S3',
+      allowed: oneOf(S3_DOWNLOADS),
+      defaultText: 'proxy',
     }),
   smtpUrl: z.string().refine(isSmtpUrl).nullable().default(null).register(infos, {
     variable: 'MILLRACE_SMTP_URL',

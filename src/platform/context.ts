@@ -17,6 +17,16 @@ export interface Actor {
   readonly userId: number | null;
   readonly username: string | null;
   readonly isAdmin: boolean;
+  /**
+   * The user is an administrator, but acts as an ordinary user because admin mode is on and the credential has not
+   * entered it. `isAdmin` is then false.
+   */
+  readonly needsAdminMode?: boolean;
+  /**
+   * The version of the terms that the user of a session has accepted, null if none. Absent for other callers: tokens and
+   * passwords are refused before they become an actor, and work of the hub is not asked.
+   */
+  readonly acceptedTerms?: string | null;
   /** External users see internal projects and groups only as members. */
   readonly isExternal: boolean;
   /** The hub itself, in a job or at start. It has every ability. */
@@ -27,15 +37,31 @@ export interface Actor {
   readonly address?: string | null;
   /** Top-level groups whose address restrictions exclude `address`. Administrators are never excluded. */
   readonly closedGroups?: readonly number[];
+  /**
+   * MD5 digests of the classification labels whose projects are open to the actor. Absent if no external service decides
+   * about projects. Administrators are never excluded.
+   */
+  readonly openLabels?: readonly string[] | undefined;
+  /** Digests of the labels that the service has not answered about. `openLabels` lacks these. */
+  readonly unansweredLabels?: readonly string[] | undefined;
+  /** Set if the request carries a job's token. Other projects are open to the job only if they admit its project. */
+  readonly job?: ActorJob;
   /** The credential of the request. Null for a password, a job of the hub, or an anonymous request. */
   readonly credential: ActorCredential | null;
 }
 
+/** A CI job that acts with its token. */
+export interface ActorJob {
+  readonly id: number;
+  readonly projectId: number;
+}
+
 /**
- * A row that must stay valid for the actor to continue: a personal access token, an OAuth access token, or a session.
+ * A row that must stay valid for the actor to continue: a personal access token, an OAuth access token, a session, or a
+ * job that has a token.
  */
 export interface ActorCredential {
-  readonly kind: 'token' | 'oauth_token' | 'session';
+  readonly kind: 'token' | 'oauth_token' | 'session' | 'job_token';
   readonly id: number;
   /**
    * The user who holds it, even while it acts as another user. For an impersonation token, the administrator who
@@ -114,4 +140,6 @@ export interface Tx extends Context {
   emit<P>(definition: EventDefinition<P>, event: NewEvent<P>): void;
   /** Adds the job. Workers see it when the transaction commits. */
   enqueue<I>(job: JobDefinition<I>, input: I, options?: EnqueueOptions): void;
+  /** Calls `run` after the commit. A crash can prevent that, so nothing may depend on it. */
+  afterCommit(run: () => void): void;
 }

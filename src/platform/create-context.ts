@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { nameCaller } from './caller.ts';
 import type { CallerCheck } from './caller-check.ts';
 import { type Actor, type Client, type Context, noClient, type Services, type Tx } from './context.ts';
+import { isConflict } from './db/failures.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
@@ -62,12 +63,14 @@ const MAX_ATTEMPTS = 4;
 const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await context.db.transaction().execute(async (db) => {
+      const [result, committed] = await context.db.transaction().execute(async (db) => {
         const buffered = new BufferedTx(context, db);
         const result = await run(buffered.tx);
         await buffered.flush();
-        return result;
+        return [result, buffered.committed] as const;
       });
+      for (const call of committed) call();
+      return result;
     } catch (error) {
       if (attempt >= MAX_ATTEMPTS || !isConflict(error)) throw error;
       context.log.debug({ err: error, attempt }, 'transaction conflicted; retrying');
@@ -75,9 +78,6 @@ const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>):
     }
   }
 };
-
-const isConflict = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && (error.code === '40001' || error.code === '40P01');
 
 interface EventInsert {
   readonly kind: string;
@@ -109,6 +109,10 @@ class BufferedTx {
   readonly #db: Database;
   readonly #events: EventInsert[] = [];
   readonly #jobs: JobSpec[] = [];
+  /** Jobs whose first request of a key decides when they run. */
+  readonly #sharedJobs: JobSpec[] = [];
+  /** What to call after the commit. */
+  readonly committed: (() => void)[] = [];
   #open = true;
 
   constructor(context: Context, db: Database) {
@@ -119,6 +123,7 @@ class BufferedTx {
       transaction: (run) => run(tx),
       emit: (definition, event) => this.#emit(context, definition, event),
       enqueue: (job, input, options) => this.#enqueue(job, input, options),
+      afterCommit: (run) => this.committed.push(run),
     };
     this.tx = tx;
   }
@@ -143,10 +148,12 @@ class BufferedTx {
 
   #enqueue<I>(job: JobDefinition<I>, input: I, options: EnqueueOptions = {}): void {
     this.#checkOpen();
-    this.#jobs.push({
+    const { sharedMs } = job;
+    const jobs = sharedMs === undefined ? this.#jobs : this.#sharedJobs;
+    jobs.push({
       identifier: job.name,
       payload: job.input.parse(input),
-      run_at: options.runAt ?? null,
+      run_at: options.runAt ?? (sharedMs === undefined ? null : new Date(Date.now() + sharedMs)),
       max_attempts: job.maxAttempts,
       job_key: options.key ?? null,
     });
@@ -162,7 +169,8 @@ class BufferedTx {
     for (let i = 0; i < this.#events.length; i += EVENTS_PER_STATEMENT) {
       await insertEvents(this.#db, this.#events.slice(i, i + EVENTS_PER_STATEMENT));
     }
-    if (this.#jobs.length > 0) await addJobs(this.#db, this.#jobs);
+    if (this.#jobs.length > 0) await addJobs(this.#db, this.#jobs, false);
+    if (this.#sharedJobs.length > 0) await addJobs(this.#db, this.#sharedJobs, true);
   }
 }
 
@@ -191,7 +199,7 @@ const MAX_ROUNDS = 5;
  * sorted so that two transactions do not deadlock. If a worker takes a job between two statements of `add_jobs`, the
  * new job is dropped without an error. Jobs that were not returned are therefore added again.
  */
-const addJobs = async (db: Database, jobs: readonly JobSpec[]): Promise<void> => {
+const addJobs = async (db: Database, jobs: readonly JobSpec[], keepsRunAt: boolean): Promise<void> => {
   const keyed = new Map<string, JobSpec>();
   for (const job of jobs) if (job.job_key !== null) keyed.set(job.job_key, job);
   const keys = [...keyed.keys()].sort();
@@ -201,7 +209,7 @@ const addJobs = async (db: Database, jobs: readonly JobSpec[]): Promise<void> =>
     const { rows } = await sql<{ key: string | null }>`
       select key from graphile_worker.add_jobs(array(
         select json_populate_recordset(null::graphile_worker.job_spec, ${toJsonb(missing)}::json)
-      ))`.execute(db);
+      ), ${keepsRunAt})`.execute(db);
     const added = new Set(rows.map((row) => row.key));
     missing = missing.filter((job) => job.job_key !== null && !added.has(job.job_key));
   }

@@ -15,6 +15,7 @@ export type ErrorCode =
   | 'unprocessable'
   | 'not_allowed'
   | 'gone'
+  | 'modified'
   | 'too_large'
   | 'too_many_requests'
   | 'unavailable'
@@ -95,6 +96,9 @@ export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
 /** The request is understood and well formed, but impossible in the current state. */
 export const unprocessable = (message: string, fields?: FieldErrors) =>
   new DomainError('unprocessable', message, fields ? { fields } : {});
+
+/** The caller wants to delete an older state of the resource: it has changed since. */
+export const modified = () => new DomainError('modified', '412 Precondition Failed');
 
 /** The caller has made too many requests, or has too many running operations. */
 export const tooManyRequests = (retryAfterSeconds: number) =>

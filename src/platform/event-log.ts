@@ -9,12 +9,16 @@ export interface EventLog {
   stop(): Promise<void>;
 }
 
-/** Starts following the log. Every process that reads events does this. `notifications` is the started listener. */
+/**
+ * Starts following the log. Every process that reads events does this. `notifications` is the started listener.
+ * `pollMs` is how often to look for events without a notification.
+ */
 export const startEventLog = async (
   services: Pick<Services, 'pool' | 'db' | 'log'>,
   notifications: Notifications,
+  { pollMs }: { readonly pollMs?: number } = {},
 ): Promise<EventLog> => {
-  const sequencer = new Sequencer(services.pool, services.log);
+  const sequencer = new Sequencer(services.pool, services.log, pollMs);
   await sequencer.start(notifications);
   const feed = new Feed(services.db, sequencer, services.log);
   return {

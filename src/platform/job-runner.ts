@@ -17,6 +17,8 @@ export interface JobRunnerOptions {
   readonly longConcurrency?: number;
   /** The registration of this process. If it is declared dead, its jobs stop before it registers again. */
   readonly processes: Processes;
+  /** How often to look for jobs without a notification. */
+  readonly pollMs?: number;
   /** How often to look for jobs that were locked but never started. */
   readonly reconcileMs?: number;
 }
@@ -104,9 +106,21 @@ const DUE = `
   where tasks.identifier = any($1) and (locked_at is not null or (run_at <= now() and attempts < max_attempts))
   group by 1`;
 
+/** Starts jobs that wait for further requests. */
+const START_SHARED = `
+  select pg_notify('jobs:insert', '{"r":0,"count":' || count(*) || '}')
+  from graphile_worker.reschedule_jobs(array(
+    select jobs.id
+    from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
+    where tasks.identifier = any($1) and jobs.run_at > now() and jobs.attempts = 0 and jobs.locked_at is null
+  ), run_at => now())
+  having count(*) > 0`;
+
 const drain = async (pool: pg.Pool, jobs: readonly AnyJobDefinition[], timeoutMs: number): Promise<void> => {
   const names = jobs.map((job) => job.name);
-  for (const deadline = performance.now() + timeoutMs; ; await sleep(5)) {
+  const shared = jobs.filter((job) => job.sharedMs !== undefined).map((job) => job.name);
+  for (const deadline = performance.now() + timeoutMs; ; await sleep(10)) {
+    await pool.query(START_SHARED, [shared]);
     const { rows } = await pool.query<{ name: string; count: number }>(DUE, [names]);
     if (rows.length === 0) return;
     if (performance.now() > deadline)

@@ -30,6 +30,11 @@ export interface JobDefinition<I> {
   run(ctx: Context, input: I, run: JobRun): Promise<void>;
   /** A cron pattern (UTC, five fields) for a job that also runs on a schedule, with `{}` as input. */
   readonly cron?: string;
+  /**
+   * Waits this long before a run, so that all requests of the same key meanwhile share it. Further requests do not
+   * postpone the run.
+   */
+  readonly sharedMs?: number;
   /** True for jobs that take minutes. They have separate workers, so that they never block short jobs. */
   readonly long?: boolean;
   /** True for jobs that depend on the speed of other servers, possibly for hours. They only block each other. */
@@ -43,6 +48,7 @@ export interface AnyJobDefinition {
   readonly name: string;
   readonly maxAttempts: number;
   readonly cron?: string;
+  readonly sharedMs?: number;
   readonly long: boolean;
   readonly remote: boolean;
   run(ctx: Context, payload: unknown, run: JobRun): Promise<void>;
@@ -55,6 +61,7 @@ export const runnable = <I>(definition: JobDefinition<I>): AnyJobDefinition => (
   long: definition.long ?? false,
   remote: definition.remote ?? false,
   ...(definition.cron === undefined ? {} : { cron: definition.cron }),
+  ...(definition.sharedMs === undefined ? {} : { sharedMs: definition.sharedMs }),
   run: (ctx, payload, run) => definition.run(ctx, definition.input.parse(payload), run),
 });
 

@@ -1,3 +1,9 @@
+/** An object of a parsed JSON text. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /**
  * The limits for a JSON text from outside. Limiting the bytes is not enough: `{"a":1,"b":1,...}` costs ten times as
  * much as a string.

@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { sourceStack } from './source-stack.ts';
 
 export type { Logger } from 'pino';
 
@@ -48,7 +49,7 @@ const describeError = (error: unknown, depth = 0): unknown => {
   return {
     type: name,
     message,
-    stack,
+    stack: stack && sourceStack(stack),
     ...('code' in error ? { code: error.code } : {}),
     ...('severity' in error ? { severity: error.severity } : {}),
     ...(cause !== undefined && depth < MAX_CAUSES ? { cause: describeError(cause, depth + 1) } : {}),

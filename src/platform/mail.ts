@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Context, Services, Tx } from './context.ts';
 import { defineJob, FinalJobError, type JobDefinition } from './jobs.ts';
+import { MAIL_ADDRESS } from './mail-address.ts';
 import { decrypt, encrypt } from './secrets.ts';
 
 export interface Mail {
@@ -24,12 +25,10 @@ const input = z.object({ id: z.uuid(), sealed: z.base64() });
  * its header
  */
 export const sendMail = (tx: Tx, { to, subject, text }: Mail): void => {
-  if (!ONE_ADDRESS.test(to)) throw new TypeError('a mail must have exactly one valid address');
+  if (!MAIL_ADDRESS.test(to)) throw new TypeError('a mail must have exactly one valid address');
   const sealed = encrypt(tx.services.secretKey, JSON.stringify({ to, subject: oneLine(subject), text }));
   tx.enqueue(deliverMail, { id: randomUUID(), sealed: sealed.toString('base64') });
 };
-
-const ONE_ADDRESS = /^[^\s@<>,;:"()[\]\\\p{Cc}]+@[^\s@<>,;:"()[\]\\\p{Cc}]+$/u;
 
 /** A subject may contain user input (names), so line breaks are removed. */
 const oneLine = (subject: string): string => subject.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 200);

@@ -18,4 +18,8 @@ const clean = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([key, entry]) => [cleanText(key), clean(entry)]));
 };
 
-const cleanText = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');
+/** Returns a text that Postgres can store. NUL characters and lone surrogates become U+FFFD. */
+export const cleanText = (text: string): string => {
+  const formed = text.toWellFormed();
+  return formed.includes('\0') ? formed.replaceAll('\0', '\uFFFD') : formed;
+};

@@ -13,3 +13,12 @@ export const TOKEN_SCOPES = [
 ] as const;
 
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
+
+/**
+ * The one scope of a CI job's token. Routes that accept such tokens say so (`jobTokens`). Personal access tokens cannot
+ * have it.
+ */
+export const JOB_TOKEN_SCOPE = 'job_token';
+
+/** A scope that opens routes. */
+export type RouteScope = TokenScope | typeof JOB_TOKEN_SCOPE;

@@ -12,6 +12,15 @@ export const isAddressRange = (text: string): boolean => {
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (kind === 4 ? 32 : 128));
 };
 
+/**
+ * Parses addresses and ranges that are separated by commas or white space. Returns null if one is invalid. All accepted
+ * ones are valid for `BlockList` of node:net.
+ */
+export const parseAddressRanges = (text: string): readonly string[] | null => {
+  const ranges = text.split(/[\s,]+/).filter((range) => range !== '');
+  return ranges.every(isAddressRange) ? ranges : null;
+};
+
 /** Trusts the proxies in these addresses and ranges. Trusts none if the list is empty. */
 export const trustOf = (ranges: readonly string[]): Trust => {
   const list = new BlockList();

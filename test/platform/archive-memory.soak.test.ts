@@ -25,7 +25,7 @@ test('the archive writer and reader pass 200 MB at constant memory', async () =>
     const writer = writing.createArchiveWriter({ temporaryDirectory: process.argv[1] });
     let bytes = 0;
     let lines = 0;
-    const read = reading.readArchive(writer.output, { maxBytes: 1e9, maxEntries: 10, timeoutMs: 60000, onEntry: async ({ stream }) => {
+    const read = reading.readArchive(writer.output, { maxBytes: 1e9, maxEntries: 10, timeoutMs: 3_600_000, onEntry: async ({ stream }) => {
       for await (const batch of ndjson.readLineBatches(stream, { maxLineBytes: 1e6, maxDepth: 50 })) {
         lines += batch.length;
         for (const one of batch) bytes += one.bytes;

@@ -26,6 +26,7 @@ import { removeEmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embe
 import { findPackage } from '#platform/db/embedded-home.ts';
 import { isAlive } from '#platform/db/embedded-lock.ts';
 import { createLogger } from '#platform/log.ts';
+import { writeReached } from '../support/reached.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
 const log = createLogger('silent');
@@ -50,6 +51,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  writeReached();
   await removeEmbeddedPostgres(made);
   await rm(made, { recursive: true, force: true });
 });

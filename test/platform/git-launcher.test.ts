@@ -133,6 +133,8 @@ describe('the launcher', () => {
   it('takes its processes along when it dies, and is replaced by a new launcher', async () => {
     const { stdout, exited } = await sh('echo $PPID $$; exec sleep 1000');
     const [launcherPid = 0, pid = 0] = (await firstLine(stdout)).split(' ').map(Number);
+    // Messages arrive in order. Once another process has ended, the hub also knows the first.
+    await (await sh('exit 0')).exited;
     process.kill(launcherPid, 'SIGKILL');
     expect(await exited).toBeNull();
     await until('what it ran has ended', () => isGone(pid));

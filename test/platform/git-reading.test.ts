@@ -29,6 +29,80 @@ const commitAll = async (tree: string, message: string): Promise<string> => {
   return runGit(tree, 'rev-parse', 'HEAD');
 };
 
+describe('refs that exist', () => {
+  it('are found in files of their own and packed, and nothing else is', async () => {
+    const tree = await workTree(bench.folder);
+    await writeFile(join(tree, 'a'), 'x');
+    const oid = await commitAll(tree, 'one');
+    const path = await pushed(tree);
+    const packed = ['refs/heads/packed', 'refs/tags/packed'];
+    const loose = ['refs/heads/main', 'refs/heads/folder/loose', 'refs/pipelines/7'];
+    for (const ref of packed) await runGit(join(bench.root, path), 'update-ref', ref, oid);
+    await runGit(join(bench.root, path), 'pack-refs', '--all');
+    for (const ref of loose.slice(1)) await runGit(join(bench.root, path), 'update-ref', ref, oid);
+    const missing = ['refs/heads/none', 'refs/heads/folder', 'refs/heads/../../config', 'HEAD'];
+    expect([...(await bench.git.existingRefs(path, [...packed, ...missing, ...loose]))].sort()).toEqual(
+      [...packed, ...loose].sort(),
+    );
+    expect([...(await bench.git.existingRefs(path, []))]).toEqual([]);
+  });
+});
+
+describe('changes between commits', () => {
+  it('names every path, also both of a moved file', async () => {
+    const tree = await workTree(bench.folder);
+    await writeFile(join(tree, 'old\nname'), 'line\n'.repeat(20));
+    const from = await commitAll(tree, 'before');
+    await rename(join(tree, 'old\nname'), join(tree, 'ü'));
+    await writeFile(join(tree, 'added'), 'x');
+    const to = await commitAll(tree, 'after');
+    const path = await pushed(tree);
+    const between = async (start: string | null, end: string) => {
+      const names: string[] = [];
+      for await (const name of bench.git.changedPaths(path, start, end)) names.push(name);
+      return names;
+    };
+    expect((await between(from, to)).sort()).toEqual(['added', 'old\nname', 'ü']);
+    expect(await between(null, to)).toContain('added');
+    expect(await between(to, to)).toEqual([]);
+    await expect(between(from, '--output=x')).rejects.toThrow('not valid');
+  });
+
+  it('have one digest wherever they are, and another for any other byte', async () => {
+    const tree = await workTree(bench.folder);
+    const lines = Array.from({ length: 40 }, (_, at) => `line ${at}\n`);
+    await writeFile(join(tree, 'file'), lines.join(''));
+    await writeFile(join(tree, 'picture'), Buffer.from([0, 1]));
+    const base = await commitAll(tree, 'base');
+    const changed = (text: string, before = '') => `${before}${lines.join('').replace('line 20\n', text)}`;
+    /** Commits on top of `onto`, and returns the digest of the changes since `onto`. */
+    const digests: [string, string][] = [];
+    const change = async (onto: string, text: string, picture: number, before = '') => {
+      await runGit(tree, 'checkout', '-q', '--detach', onto);
+      await writeFile(join(tree, 'file'), changed(text, before));
+      await writeFile(join(tree, 'picture'), Buffer.from([0, picture]));
+      const head = await commitAll(tree, 'change');
+      await runGit(tree, 'branch', `b${digests.length}`, head);
+      digests.push([onto, head]);
+    };
+    await runGit(tree, 'checkout', '-q', '--detach', base);
+    await writeFile(join(tree, 'file'), `first\n${lines.join('')}`);
+    const moved = await commitAll(tree, 'lines above');
+    await change(base, 'other\n', 2);
+    await change(moved, 'other\n', 2, 'first\n');
+    await change(base, 'other \n', 2);
+    await change(base, 'other\n', 3);
+    const path = await pushed(tree);
+    const [first, rebased, space, picture] = await Promise.all(
+      digests.map(([from, to]) => bench.git.patchId(path, from, to)),
+    );
+    expect(first).toMatch(/^[0-9a-f]{64}$/);
+    expect(rebased).toBe(first);
+    expect(new Set([first, space, picture]).size).toBe(3);
+    expect(await bench.git.patchId(path, base, base)).toBeNull();
+  });
+});
+
 describe('diffs', () => {
   it('reports files that were added, deleted, moved or changed in mode or type, and names that look like a diff', async () => {
     const tree = await workTree(bench.folder);
@@ -269,5 +343,43 @@ describe('archives', () => {
     const whole = await buffer(bench.git.archive(path, { commit: head, format: 'tar', prefix: '' }));
     expect(whole.includes(`${head} N`)).toBe(true);
     expect(() => bench.git.archive(path, { commit: '--remote=x', format: 'tar', prefix: '' })).toThrow();
+  });
+});
+
+describe('many merges at once', () => {
+  it('tells which heads merge cleanly and how many commits each has, also beside one without a common ancestor', async () => {
+    const tree = await workTree(bench.folder);
+    const head = () => runGit(tree, 'rev-parse', 'HEAD');
+    await commitFile(tree, 'both', 'a\n', 'Start');
+    await runGit(tree, 'checkout', '-q', '-b', 'clean');
+    await commitFile(tree, 'own', 'x\n', 'First');
+    await commitFile(tree, 'own', 'y\n', 'Second');
+    const clean = await head();
+    await runGit(tree, 'checkout', '-q', '-b', 'conflict', 'main');
+    await commitFile(tree, 'both', 'theirs\n', 'Theirs');
+    const conflict = await head();
+    await runGit(tree, 'checkout', '-q', 'main');
+    await commitFile(tree, 'both', 'ours\n', 'Ours');
+    const target = await head();
+    await runGit(tree, 'checkout', '-q', '--orphan', 'lone');
+    const lone = await commitAll(tree, 'Alone');
+    const path = await pushed(tree);
+    const { git } = bench;
+    expect(await git.mergeableInto(path, target, [clean, conflict, clean])).toEqual(new Set([clean]));
+    expect(await git.mergeableInto(path, target, [conflict, lone, clean])).toEqual(new Set([clean]));
+    expect(await git.commitsAhead(path, target, [clean, conflict, lone, target])).toEqual(
+      new Map([
+        [clean, 2],
+        [conflict, 1],
+        [lone, 1],
+        [target, 0],
+      ]),
+    );
+    await expect(git.mergeableInto(path, target, ['--stdin'])).rejects.toThrow('not valid');
+    const person = { name: 'P', email: 'p@example.com', date: new Date('2025-01-01Z') };
+    const merge = { message: 'Merge', author: person, committer: person };
+    for (const theirs of [conflict, lone])
+      expect(await git.mergeCommits(path, { ours: target, theirs, merge })).toEqual({ failed: 'conflict' });
+    await expect(git.mergeCommits(path, { ours: target, theirs: 'f'.repeat(40), merge })).rejects.toThrow();
   });
 });

@@ -1,15 +1,16 @@
-import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGit, type Git } from '#platform/git/git.ts';
 import { GitError } from '#platform/git/git-error.ts';
-import { decodedBody } from '#platform/git/smart-http.ts';
+import { decodedBody } from '#platform/git/request-body.ts';
 import type { ServeOptions, ServeResult, Service } from '#platform/git/types.ts';
 import { createLogger } from '#platform/log.ts';
 import { PATIENCE_MS } from '../support/until.ts';
+
+export { commitFile, fastImport, runGit, tryGit, workTree } from '../support/git.ts';
 
 export interface GitBench {
   readonly git: Git;
@@ -32,66 +33,6 @@ export const openBench = async (): Promise<GitBench> => {
       await rm(folder, { recursive: true, force: true });
     },
   };
-};
-
-export interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-const ENV = {
-  PATH: process.env.PATH,
-  HOME: '/nonexistent',
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_TERMINAL_PROMPT: '0',
-  GIT_AUTHOR_NAME: 'Ada',
-  GIT_AUTHOR_EMAIL: 'ada@example.com',
-  GIT_COMMITTER_NAME: 'Ada',
-  GIT_COMMITTER_EMAIL: 'ada@example.com',
-};
-
-/** Runs the real git, as a person at a terminal would. */
-export const tryGit = (cwd: string, ...args: string[]): Promise<Ran> =>
-  new Promise((resolve) => {
-    execFile('git', args, { cwd, env: ENV, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : 1, stdout, stderr });
-    });
-  });
-
-export const runGit = async (cwd: string, ...args: string[]): Promise<string> => {
-  const { code, stdout, stderr } = await tryGit(cwd, ...args);
-  if (code !== 0) throw new Error(`git ${args.join(' ')}: ${stderr}`);
-  return stdout.trim();
-};
-
-/** Feeds `git fast-import` in a bare repository. */
-export const fastImport = (directory: string, input: string): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const child = spawn('git', ['fast-import', '--quiet', '--force'], {
-      cwd: directory,
-      env: ENV,
-      stdio: ['pipe', 'ignore', 'inherit'],
-    });
-    child.on('error', reject);
-    child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(`fast-import ended with ${code}`))));
-    child.stdin.end(input);
-  });
-
-/** Creates a work tree with one commit on `main`. */
-export const workTree = async (folder: string): Promise<string> => {
-  const tree = await mkdtemp(join(folder, 'tree-'));
-  await runGit(tree, 'init', '-q', '-b', 'main');
-  await commitFile(tree, 'README.md', '# Hello\n', 'First commit');
-  return tree;
-};
-
-export const commitFile = async (tree: string, name: string, content: string, message: string): Promise<string> => {
-  await writeFile(join(tree, name), content);
-  await runGit(tree, 'add', '--all');
-  await runGit(tree, 'commit', '-q', '-m', message);
-  return runGit(tree, 'rev-parse', 'HEAD');
 };
 
 export interface GitServer {

@@ -146,7 +146,6 @@ describe('request', () => {
       response.on('close', () => clearInterval(timer));
     });
     const http = client({ connectionsPerOrigin: 1 });
-    const startedAt = performance.now();
     const attempts = ['silent', 'drip', 'waiting'].map((path) =>
       failure(http.request({ url: at(port, path), method: 'POST', policy: open, ...limits, timeoutMs: 150 })),
     );
@@ -154,7 +153,6 @@ describe('request', () => {
       expect(error.kind).toBe('timeout');
       expect(error.message).toBe('The server did not answer in time');
     }
-    expect(performance.now() - startedAt).toBeLessThan(4_500);
     const good = await serve((_, response) => response.end('ok'));
     expect((await http.request({ url: at(good), method: 'GET', policy: open, ...limits })).status).toBe(200);
   });

@@ -48,6 +48,26 @@ test('handlers get the notifications of their channel until they are removed', a
   await listener.close();
 });
 
+test('sends one command at a time, however many channels change at once', async () => {
+  const warnings: string[] = [];
+  const onWarning = ({ message }: Error) => void warnings.push(message);
+  process.on('warning', onWarning);
+  const listener = new Listener(database.url, log);
+  await listener.start();
+  const heard: string[] = [];
+  const channels = Array.from({ length: 6 }, (_, n) => `many ${n}`);
+  const offs = channels.map((channel) => listener.on(channel, () => heard.push(channel)));
+  await vi.waitFor(async () => {
+    for (const channel of channels) await notify(channel, '');
+    expect([...new Set(heard)].sort()).toEqual(channels);
+  }, PATIENCE_MS);
+  for (const off of offs) off();
+  await listener.close();
+  process.off('warning', onWarning);
+  // pg warns of this once per process.
+  expect(warnings.filter((message) => message.includes('already executing a query'))).toEqual([]);
+});
+
 test('reconnects after a lost connection, wakes all handlers, and continues', async () => {
   const listener = new Listener(database.url, log);
   const heard: string[] = [];

@@ -98,5 +98,5 @@ const toLine = (item: LineSource) => `${typeof item === 'string' ? item : JSON.s
 
 const LF = 0x0a;
 const CR = 0x0d;
-const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 const CHUNK_CHARACTERS = 256 * 1024;

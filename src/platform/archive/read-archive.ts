@@ -1,7 +1,8 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { type Extract, extract } from 'tar-stream';
-import { ArchiveError } from './archive-error.ts';
+import { notePassed } from '#platform/collect.ts';
+import { ArchiveError, ArchiveLimitError } from './archive-error.ts';
 import { show, toEntryName } from './entry-name.ts';
 
 export interface ArchiveEntry {
@@ -56,8 +57,12 @@ export const readArchive = async (
     for await (const chunk of gunzip) {
       bytes += chunk.length;
       if (bytes > options.maxBytes) {
-        throw new ArchiveError(`The archive unpacks to more than the limit of ${options.maxBytes} bytes.`);
+        throw new ArchiveLimitError(
+          'bytes',
+          `The archive unpacks to more than the limit of ${options.maxBytes} bytes.`,
+        );
       }
+      notePassed(chunk.length);
       const hasRoom = tar.write(chunk);
       unpackingMs += performance.now() - waitingSince;
       waitingSince = undefined;
@@ -97,7 +102,8 @@ export const readArchive = async (
   const watch = setInterval(
     () => {
       const current = waitingSince === undefined ? 0 : performance.now() - waitingSince;
-      if (unpackingMs + current > options.timeoutMs) fail(new ArchiveError('The archive takes too long to unpack.'));
+      if (unpackingMs + current > options.timeoutMs)
+        fail(new ArchiveLimitError('time', `The archive takes too long to unpack: more than ${options.timeoutMs} ms.`));
     },
     Math.min(250, options.timeoutMs),
   );

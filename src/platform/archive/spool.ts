@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { notePassed } from '#platform/collect.ts';
 import { toStorageError } from '#platform/storage/meter.ts';
 
 export interface Spool {
@@ -11,7 +13,7 @@ export interface Spool {
 
 /**
  * Buffers a stream of unknown length, so that it can be read again with a known length. Up to 1 MiB stays in memory.
- * More goes to a file that is unlinked at once, so a killed process leaves nothing behind.
+ * More goes to a file without a name, so a killed process leaves nothing behind.
  */
 export const spool = async (source: AsyncIterable<Buffer | string>, directory: string): Promise<Spool> => {
   let held: Buffer[] = [];
@@ -21,13 +23,11 @@ export const spool = async (source: AsyncIterable<Buffer | string>, directory: s
 
   const spill = async () => {
     file ??= await openNameless(directory);
-    const block = Buffer.concat(held, heldBytes);
+    const written = heldBytes;
+    for (let left = held; left.length > 0; ) left = without(left, (await file.writev(left)).bytesWritten);
     held = [];
     heldBytes = 0;
-    for (let offset = 0; offset < block.length; ) {
-      const { bytesWritten } = await file.write(block, offset);
-      offset += bytesWritten;
-    }
+    notePassed(written);
   };
 
   try {
@@ -56,6 +56,7 @@ export const spool = async (source: AsyncIterable<Buffer | string>, directory: s
         const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(BLOCK_BYTES), 0, BLOCK_BYTES, position);
         if (bytesRead === 0) throw new Error('a spooled file is shorter than the data written to it');
         position += bytesRead;
+        notePassed(bytesRead);
         yield buffer.subarray(0, bytesRead);
       }
     },
@@ -65,8 +66,35 @@ export const spool = async (source: AsyncIterable<Buffer | string>, directory: s
   };
 };
 
+/** Returns what is left of the buffers after their first bytes. */
+const without = (buffers: readonly Buffer[], bytes: number): Buffer[] => {
+  let skip = bytes;
+  const left: Buffer[] = [];
+  for (const each of buffers) {
+    if (skip < each.length) left.push(each.subarray(skip));
+    skip = Math.max(0, skip - each.length);
+  }
+  return left;
+};
+
+/** Linux: open a file without a name in a directory. Node has no constant for it. */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
+/** What `open` answers where the kernel or the file system has no such files. */
+const NOT_SUPPORTED = new Set<unknown>(['EOPNOTSUPP', 'EISDIR', 'ENOENT', 'EINVAL']);
+
 const openNameless = async (directory: string): Promise<FileHandle> => {
   await mkdir(directory, { recursive: true });
+  if (process.platform !== 'linux') return openAndUnlink(directory);
+  try {
+    return await open(directory, constants.O_RDWR | constants.O_EXCL | O_TMPFILE, 0o600);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && NOT_SUPPORTED.has(error.code)) return openAndUnlink(directory);
+    throw error;
+  }
+};
+
+/** A process that is killed in between leaves an empty file. */
+const openAndUnlink = async (directory: string): Promise<FileHandle> => {
   const path = join(directory, `spool-${randomUUID()}`);
   const file = await open(path, 'wx+', 0o600);
   await rm(path);

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { toEntryName } from './entry-name.ts';
-import { createParallelGzip } from './parallel-gzip.ts';
+import { type ContentSum, createParallelGzip, type DeflatedBlock, deflateBlocks } from './parallel-gzip.ts';
 import { spool } from './spool.ts';
 import { tarEnd, tarHeader, tarPadding } from './tar-header.ts';
 
@@ -9,8 +9,9 @@ export interface ArchiveWriter {
   /** The archive. Destroying it makes the pending `entry` fail. */
   readonly output: Readable;
   /**
-   * Adds a file and returns its size. A stream of unknown size is buffered first, because tar needs the size in
-   * advance. A stream that differs from its announced size ruins the archive, so `output` fails with the same error.
+   * Adds a file and returns its size. A stream of unknown size is compressed first, into a temporary file, because tar
+   * needs the size in advance. A stream that differs from its announced size ruins the archive, so `output` fails with
+   * the same error.
    */
   entry(
     name: string,
@@ -26,15 +27,14 @@ export interface ArchiveWriter {
 export const createArchiveWriter = (options: {
   /** The folder for temporary buffer files. */
   readonly temporaryDirectory: string;
-  readonly level?: number;
 }): ArchiveWriter => {
-  const gzip = createParallelGzip({ level: options.level ?? 6 });
+  const gzip = createParallelGzip();
   // The reader of the output and the callers of `entry` both get errors. Before that no listener exists.
   gzip.on('error', () => undefined);
   let busy = false;
 
-  const write = async (bytes: Buffer) => {
-    if (bytes.length === 0) return;
+  const write = async (bytes: Buffer | DeflatedBlock) => {
+    if (Buffer.isBuffer(bytes) && bytes.length === 0) return;
     if (gzip.destroyed) throw gzip.errored ?? new Error('the archive was aborted');
     if (!gzip.write(bytes)) await drained(gzip);
   };
@@ -53,19 +53,35 @@ export const createArchiveWriter = (options: {
     return size;
   };
 
+  const writeDeflated = async (name: string, source: AsyncIterable<Buffer | string>) => {
+    const sums: ContentSum[] = [];
+    const deflate = async function* () {
+      for await (const { deflated, size, crc } of deflateBlocks(source)) {
+        sums.push({ size, crc });
+        yield deflated;
+      }
+    };
+    const spooled = await spool(deflate(), options.temporaryDirectory);
+    try {
+      const size = sums.reduce((total, sum) => total + sum.size, 0);
+      await write(tarHeader(name, size));
+      // The spool cuts anywhere, so the sums follow the bytes.
+      for await (const deflated of spooled.chunks()) await write({ deflated, size: 0, crc: 0 });
+      for (const sum of sums) await write({ deflated: NOTHING, ...sum });
+      await write(tarPadding(size));
+      return size;
+    } finally {
+      await spooled.close();
+    }
+  };
+
   const add: ArchiveWriter['entry'] = async (rawName, source, { size } = {}) => {
     const name = toEntryName(rawName);
     if (typeof source === 'string' || Buffer.isBuffer(source)) {
       const bytes = Buffer.from(source);
       return writeFile(name, bytes.length, once(bytes));
     }
-    if (size !== undefined) return writeFile(name, size, source);
-    const spooled = await spool(source, options.temporaryDirectory);
-    try {
-      return await writeFile(name, spooled.size, spooled.chunks());
-    } finally {
-      await spooled.close();
-    }
+    return size === undefined ? writeDeflated(name, source) : writeFile(name, size, source);
   };
 
   return {
@@ -95,6 +111,8 @@ export const createArchiveWriter = (options: {
     },
   };
 };
+
+const NOTHING = Buffer.alloc(0);
 
 async function* once(bytes: Buffer) {
   yield bytes;

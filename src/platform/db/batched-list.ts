@@ -6,6 +6,7 @@ import { CompiledStatements, runCompiled, slot } from './compiled.ts';
 import { badCursor, isBadCursor, type SortKey, type Window, windowOf } from './list.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
+import { rowText, type TextColumn } from './text-rows.ts';
 
 /**
  * The same list below each of many parents, such as the projects of each group on a page. One statement reads all of
@@ -14,6 +15,15 @@ import type { DB } from './tables.ts';
 export interface BatchedList<Row> {
   /** Parents without rows may be missing from the map. */
   rows(parentIds: readonly number[], window: Window): Promise<ReadonlyMap<number, readonly Row[]>>;
+  /**
+   * Returns the rows of each parent as JSON objects with these columns, separated by commas. Absent if the list only
+   * reads rows. Parents without rows may be missing from the map.
+   */
+  texts?(
+    parentIds: readonly number[],
+    window: Window,
+    columns: readonly TextColumn[],
+  ): Promise<ReadonlyMap<number, string>>;
   /** Returns the number of rows below each parent. Stops counting after `atMost + 1`. */
   counts(parentIds: readonly number[], atMost: number): Promise<ReadonlyMap<number, number>>;
   /** Returns the values of the sort columns of a row, the unique one last. */
@@ -36,12 +46,27 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
     try {
       const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
       if (compiled && !window.after && !window.before) {
-        const shape = `${compiled.shape}|${direction}|${window.limit}|${window.offset ?? 0}|${window.backwards}`;
-        const statement = statements.get(compiled.ctx, shape, () => batchedRows<Row>(slot('parents'), page()));
+        const statement = statements.get(compiled.ctx, windowShape(compiled, direction, window), () =>
+          batchedRows<Row>(slot('parents'), page()),
+        );
         return groupedByParent(await runCompiled<Row & OfParent>(compiled.ctx, statement, { parents: parentIds }));
       }
       const { rows } = await batchedRows<Row>(parentIds, page()).execute(db);
       return groupedByParent(rows);
+    } catch (error) {
+      throw isBadCursor(error, window) ? badCursor() : error;
+    }
+  },
+  texts: async (parentIds, window, columns) => {
+    try {
+      const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
+      if (compiled && !window.after && !window.before) {
+        const written = columns.map(({ name, column, as }) => `${name}:${column}:${as}`);
+        const shape = `text|${windowShape(compiled, direction, window)}|${written.join()}`;
+        const statement = statements.get(compiled.ctx, shape, () => batchedTexts(slot('parents'), page(), columns));
+        return textsByParent(await runCompiled<OfParent & Text>(compiled.ctx, statement, { parents: parentIds }));
+      }
+      return textsByParent((await batchedTexts(parentIds, page(), columns).execute(db)).rows);
     } catch (error) {
       throw isBadCursor(error, window) ? badCursor() : error;
     }
@@ -57,6 +82,12 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   },
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
+
+const windowShape = (
+  { shape }: CompiledAs,
+  direction: SortDirection,
+  { limit, offset = 0, backwards }: Window,
+): string => `${shape}|${direction}|${limit}|${offset}|${backwards}`;
 
 /** Allows the statement to be compiled once. Only for statements whose values are all identified by `shape`. */
 export interface CompiledAs {
@@ -90,6 +121,24 @@ export const batchedCounts = (
   sql<OfParent & { readonly count: number }>`select batch.parent_id as batch_parent_id,
       (select count(*) from (${below}) below) as count
     from unnest(${parentIds}::bigint[]) as batch (parent_id)`;
+
+interface Text {
+  /** Null without rows. */
+  readonly text: string | null;
+}
+
+/** Builds the statement that reads the rows of `below` as text for each parent, in their order. */
+const batchedTexts = (
+  parentIds: unknown,
+  below: RawBuilder<unknown>,
+  columns: readonly TextColumn[],
+): RawBuilder<OfParent & Text> =>
+  sql<OfParent & Text>`select batch.parent_id as batch_parent_id,
+      (select string_agg(${rowText('below', columns)}, ',') from (${below}) below) as text
+    from unnest(${parentIds}::bigint[]) as batch (parent_id)`;
+
+const textsByParent = (rows: readonly (OfParent & Text)[]): ReadonlyMap<number, string> =>
+  new Map(rows.map(({ batch_parent_id, text }) => [batch_parent_id, text ?? '']));
 
 export const groupedByParent = <Row extends OfParent>(rows: readonly Row[]): ReadonlyMap<number, readonly Row[]> =>
   Map.groupBy(rows, (row) => row.batch_parent_id);

@@ -24,6 +24,15 @@ export const slot = (name: string): unknown => new Slot(name);
 export const USER_SLOT = Number.MIN_SAFE_INTEGER;
 const USER = 'user_id';
 
+/** The same for the project of a job that acts with its token. */
+export const JOB_PROJECT_SLOT = Number.MIN_SAFE_INTEGER + 1;
+const JOB_PROJECT = 'job_project_id';
+
+const nameOf = (parameter: unknown): string | null => {
+  if (parameter instanceof Slot) return parameter.name;
+  return parameter === USER_SLOT ? USER : parameter === JOB_PROJECT_SLOT ? JOB_PROJECT : null;
+};
+
 export type SlotValues = Readonly<Record<string, unknown>>;
 
 export interface Compiled {
@@ -48,7 +57,7 @@ export class CompiledStatements {
       const { sql, parameters } = build().compile(ctx.services.db);
       compiled = {
         text: sql,
-        slots: parameters.map((each) => (each instanceof Slot ? each.name : each === USER_SLOT ? USER : null)),
+        slots: parameters.map(nameOf),
         constants: parameters,
       };
       byShape.set(shape, compiled);
@@ -66,9 +75,11 @@ export const runCompiled = async <Row extends object>(
   { text, slots, constants }: Compiled,
   values: SlotValues,
 ): Promise<Row[]> => {
-  const parameters = slots.map((name, i) =>
-    name === null ? constants[i] : name === USER ? ctx.actor.userId : (values[name] ?? null),
-  );
+  const { userId, job } = ctx.actor;
+  const parameters = slots.map((name, i) => {
+    if (name === null) return constants[i];
+    return name === USER ? userId : name === JOB_PROJECT ? job?.projectId : (values[name] ?? null);
+  });
   const { db, services, callerCheck } = ctx;
   if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
   // Named even without parameters, because Postgres plans an unnamed statement each time.

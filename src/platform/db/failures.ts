@@ -21,6 +21,9 @@ export const isDatabaseAway = (error: unknown): boolean => {
   return CODES.has(code) || MESSAGES.test(error.message) || ('severity' in error && error.severity === 'FATAL');
 };
 
+/** Returns true if the error came from the database or the connection to it. The transaction is lost. */
+export const isDatabaseError = (error: unknown): boolean => error instanceof pg.DatabaseError || isDatabaseAway(error);
+
 /** SQLSTATE classes about the server or other transactions: resources, operators, conflicts, idle timeouts. */
 const RETRIABLE = /^(?:(?:53|57|40)...|25P03)$/;
 
@@ -31,6 +34,10 @@ const RETRIABLE = /^(?:(?:53|57|40)...|25P03)$/;
 export const isTransient = (error: unknown): boolean =>
   isDatabaseAway(error) ||
   (error instanceof Error && 'code' in error && typeof error.code === 'string' && RETRIABLE.test(error.code));
+
+/** Returns true if the transaction lost against another one: a serialization failure or a deadlock. Retry it. */
+export const isConflict = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === '40001' || error.code === '40P01');
 
 /** Returns the name of the constraint or unique index that the statement violated, or null for any other error. */
 export const brokenConstraint = (error: unknown): string | null =>

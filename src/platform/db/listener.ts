@@ -18,6 +18,7 @@ export class Listener {
   readonly #handlers = new Map<string, Set<(payload: string) => void>>();
   readonly #reconnectHandlers = new Set<() => void>();
   #client: pg.Client | null = null;
+  #commands: Promise<void> = Promise.resolve();
   #retryMs = FIRST_RETRY_MS;
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
@@ -147,7 +148,13 @@ export class Listener {
   #command(verb: 'LISTEN' | 'UNLISTEN', channel: string): void {
     const client = this.#client;
     // Without a connection there is nothing to do: the next one listens to all channels.
-    client?.query(`${verb} ${client.escapeIdentifier(channel)}`).catch((error: Error) => this.#lost(client, error));
+    if (!client) return;
+    // One after the other, because pg deprecates sending a command while others wait.
+    this.#commands = this.#commands
+      .then(async () => {
+        if (this.#client === client) await client.query(`${verb} ${client.escapeIdentifier(channel)}`);
+      })
+      .catch((error: Error) => this.#lost(client, error));
   }
 
   #deliver(channel: string, payload: string): void {

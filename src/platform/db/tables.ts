@@ -45,6 +45,49 @@ export interface ApplicationSettings {
   updated_at: Generated<string>;
 }
 
+export interface ApprovalRuleGroups {
+  group_id: number;
+  rule_id: number;
+}
+
+export interface ApprovalRuleProtectedBranches {
+  protected_branch_id: number;
+  rule_id: number;
+}
+
+export interface ApprovalRules {
+  applies_to_all_protected_branches: Generated<boolean>;
+  approvals_required: Generated<number>;
+  created_at: Generated<string>;
+  id: Generated<number>;
+  merge_request_id: number | null;
+  name: string;
+  namespace_id: number | null;
+  project_id: number | null;
+  report_type: string | null;
+  rule_type: string;
+  source_rule_id: number | null;
+  updated_at: Generated<string>;
+}
+
+export interface ApprovalRuleUsers {
+  rule_id: number;
+  user_id: number;
+}
+
+export interface ApprovalSettings {
+  allow_author_approval: boolean;
+  allow_committer_approval: boolean;
+  allow_overrides_to_approver_list_per_merge_request: boolean;
+  id: Generated<number>;
+  namespace_id: number | null;
+  project_id: number | null;
+  require_reauthentication_to_approve: boolean;
+  retain_approvals_on_push: boolean;
+  selective_code_owner_removals: boolean;
+  updated_at: Generated<string>;
+}
+
 export interface AwardEmoji {
   created_at: Generated<string>;
   id: Generated<number>;
@@ -56,6 +99,39 @@ export interface AwardEmoji {
   user_id: number;
 }
 
+export interface CiVariables {
+  created_at: Generated<string>;
+  description: string | null;
+  environment_scope: Generated<string>;
+  hidden: Generated<boolean>;
+  id: Generated<number>;
+  key: string;
+  masked: Generated<boolean>;
+  namespace_id: number | null;
+  project_id: number | null;
+  protected: Generated<boolean>;
+  raw: Generated<boolean>;
+  sealed_value: Buffer;
+  updated_at: Generated<string>;
+  variable_type: Generated<string>;
+}
+
+export interface CodeOwnerRules {
+  approvals_required: number;
+  id: Generated<number>;
+  merge_request_id: number;
+  optional: boolean;
+  owners: string[];
+  pattern: string;
+  position: number;
+  section: string;
+}
+
+export interface CodeOwnerSources {
+  merge_request_id: number;
+  source: string;
+}
+
 export interface CredentialOrigins {
   application_id: number | null;
   application_name: string | null;
@@ -63,6 +139,14 @@ export interface CredentialOrigins {
   ended_at: string | null;
   id: string;
   user_id: number;
+}
+
+export interface CrossReferences {
+  closes: boolean;
+  from_issue_id: number | null;
+  from_merge_request_id: number | null;
+  to_issue_id: number | null;
+  to_merge_request_id: number | null;
 }
 
 export interface CustomAttributes {
@@ -74,12 +158,217 @@ export interface CustomAttributes {
   value: string;
 }
 
+export interface DeploymentMergeRequests {
+  deployment_id: number;
+  merge_request_id: number;
+}
+
+export interface Deployments {
+  created_at: Generated<string>;
+  environment_id: number;
+  finished_at: string | null;
+  id: Generated<number>;
+  iid: number;
+  job_id: number | null;
+  on_stop: string | null;
+  project_id: number;
+  ref: string;
+  sha: string;
+  status: string;
+  tag: boolean;
+  updated_at: Generated<string>;
+  user_id: number | null;
+}
+
+export interface DeprecatedUses {
+  credential: string;
+  day: string;
+  holder_id: number | null;
+  id: Generated<number>;
+  kind: string;
+  last_used_at: string;
+  name: string;
+  uses: number;
+}
+
+export interface DraftNotes {
+  author_id: number;
+  commit_id: string | null;
+  created_at: Generated<string>;
+  discussion_id: string | null;
+  excerpt: Json | null;
+  id: Generated<number>;
+  line_code: string | null;
+  merge_request_id: number;
+  note: string;
+  position: Json | null;
+  resolve_discussion: Generated<boolean>;
+  updated_at: Generated<string>;
+}
+
 export interface Emails {
   confirmed_at: string | null;
   created_at: Generated<string>;
   email: string;
   id: Generated<number>;
   user_id: number;
+}
+
+export interface Environments {
+  auto_stop_at: string | null;
+  created_at: Generated<string>;
+  description: string | null;
+  external_url: string | null;
+  id: Generated<number>;
+  name: string;
+  project_id: number;
+  slug: string;
+  state: Generated<string>;
+  tier: string;
+  updated_at: Generated<string>;
+}
+
+export interface ErrorClientDiscards {
+  category: string;
+  hour: string;
+  project_id: number;
+  quantity: number;
+  reason: string;
+}
+
+export interface ErrorEvents {
+  environment: string | null;
+  error_id: number;
+  event_id: string;
+  level: string;
+  occurred_at: string;
+  payload: Buffer;
+  project_id: number;
+  received_at: string;
+  release: string | null;
+  tags: Json;
+}
+
+export interface ErrorFacets {
+  error_id: number;
+  event_count: number;
+  first_seen: string;
+  kind: string;
+  last_seen: string;
+  value: string;
+}
+
+export interface ErrorHours {
+  error_id: number;
+  event_count: number;
+  hour: string;
+}
+
+export interface ErrorKeys {
+  algorithm: number;
+  digest: Buffer;
+  error_id: number;
+  project_id: number;
+}
+
+export interface ErrorMerges {
+  error_id: number;
+  into_id: number;
+}
+
+export interface ErrorNotifications {
+  project_id: number;
+  user_id: number;
+}
+
+export interface ErrorProjectHours {
+  event_count: number;
+  hour: string;
+  project_id: number;
+}
+
+export interface ErrorReleases {
+  event_count: Generated<number>;
+  first_seen: string;
+  id: Generated<number>;
+  last_seen: string;
+  project_id: number;
+  version: string;
+}
+
+export interface Errors {
+  assignee_id: number | null;
+  created_at: Generated<string>;
+  culprit: string | null;
+  event_count: number;
+  first_release_id: number | null;
+  first_seen: string;
+  id: Generated<number>;
+  ignored_until: string | null;
+  ignored_until_count: number | null;
+  issue_id: number | null;
+  last_release_id: number | null;
+  last_seen: string;
+  level: string;
+  newest_event_id: string;
+  newest_received_at: string;
+  platform: string;
+  project_id: number;
+  regressed_at: string | null;
+  resolved_at: string | null;
+  resolved_by_id: number | null;
+  resolved_release_id: number | null;
+  status: Generated<string>;
+  title: string;
+  type: string | null;
+  updated_at: Generated<string>;
+  user_count: Generated<number>;
+  user_sampling: Generated<number>;
+}
+
+export interface ErrorSessionHours {
+  abnormal: number;
+  crashed: number;
+  environment: string;
+  errored: number;
+  hour: string;
+  release_id: number;
+  total: number;
+}
+
+export interface ErrorTrackingClientKeys {
+  created_at: Generated<string>;
+  created_by_id: number | null;
+  digest: Buffer;
+  id: Generated<number>;
+  project_id: number;
+  sealed_key: Buffer;
+}
+
+export interface ErrorTrackingProjects {
+  changed_error_ids: Generated<ArrayType<number>>;
+  project_id: number;
+}
+
+export interface ErrorTrackingSettings {
+  active: boolean;
+  integrated: boolean;
+  project_id: number;
+  updated_at: Generated<string>;
+}
+
+export interface ErrorUserReports {
+  comments: string;
+  email: string;
+  event_id: string;
+  name: string;
+  project_id: number;
+  received_at: string;
+}
+
+export interface ErrorUsers {
+  error_id: number;
+  hash: number;
 }
 
 export interface EventCursors {
@@ -101,6 +390,7 @@ export interface EventFailures {
 export interface EventLog {
   last_position: Generated<number>;
   pruned_position: Generated<number>;
+  range_start: Generated<number>;
   singleton: Generated<boolean>;
 }
 
@@ -218,6 +508,51 @@ export interface ImportFailures {
   source: string;
 }
 
+export interface InactivityWarnings {
+  delete_at: string;
+  last_activity_at: string;
+  project_id: number;
+  warned_at: Generated<string>;
+}
+
+export interface IngestCounts {
+  dropped: Generated<number>;
+  events: Generated<number>;
+  failed: Generated<number>;
+  invalid: Generated<number>;
+  key_id: number;
+  others: Generated<number>;
+  project_id: number;
+  refused: Generated<number>;
+  start: string;
+}
+
+export interface IngestEnvelopes {
+  address: string;
+  body: Buffer;
+  encoding: string;
+  event_id: string | null;
+  form: string;
+  id: Generated<number>;
+  key_id: number;
+  project_id: number;
+  received_at: Generated<string>;
+  size: number;
+}
+
+export interface IngestFailures {
+  body: Buffer;
+  encoding: string;
+  event_id: string | null;
+  failed_at: Generated<string>;
+  form: string;
+  id: number;
+  key_id: number;
+  project_id: number;
+  reason: string;
+  received_at: string;
+}
+
 export interface Invitations {
   access_level: number;
   created_at: Generated<string>;
@@ -264,22 +599,56 @@ export interface Issues {
   weight: number | null;
 }
 
+export interface JobArtifacts {
+  access: Generated<string>;
+  created_at: Generated<string>;
+  entries: number | null;
+  expire_at: string | null;
+  file_format: string;
+  file_type: string;
+  filename: string;
+  id: Generated<number>;
+  index_key: string | null;
+  index_offsets: ArrayType<number> | null;
+  index_paths: string[] | null;
+  index_problem: string | null;
+  job_id: number;
+  locked: Generated<boolean>;
+  project_id: number;
+  report_summary: Json | null;
+  sha256: string;
+  size: number;
+  storage_key: string;
+}
+
 export interface JobCrashes {
   crashes: number;
   job_id: number;
 }
 
+export interface JobNeeds {
+  artifacts: Generated<boolean>;
+  job_id: number;
+  name: string;
+  optional: Generated<boolean>;
+}
+
 export interface Jobs {
   allow_failure: Generated<boolean>;
   artifacts_expire_at: string | null;
+  contacted_at: string | null;
   coverage: number | null;
   created_at: Generated<string>;
   description: string | null;
+  ended_token_digest: Buffer | null;
   environment: string | null;
   erased_at: string | null;
+  erased_by_id: number | null;
+  exit_code: number | null;
   failure_reason: string | null;
   finished_at: string | null;
   id: Generated<number>;
+  interruptible: Generated<boolean>;
   kind: Generated<string>;
   name: string;
   options: Generated<Json>;
@@ -288,17 +657,72 @@ export interface Jobs {
   protected: Generated<boolean>;
   queued_at: string | null;
   ref: string | null;
+  resource_group_id: number | null;
   retried: Generated<boolean>;
+  retried_by_user: Generated<boolean>;
+  run_when: Generated<string>;
+  runner_id: number | null;
+  runner_manager_id: number | null;
+  scheduled_at: string | null;
   scheduling_type: string | null;
   stage_id: number | null;
   stage_idx: number | null;
   started_at: string | null;
   status: Generated<string>;
   tag: Generated<boolean>;
+  tags: Generated<string[]>;
   target_url: string | null;
+  timeout: number | null;
+  token_digest: Buffer | null;
   updated_at: Generated<string>;
   user_id: number | null;
   yaml_variables: Generated<Json>;
+}
+
+export interface JobTokenGroups {
+  added_by_id: number | null;
+  created_at: Generated<string>;
+  project_id: number;
+  target_group_id: number;
+}
+
+export interface JobTokenProjects {
+  added_by_id: number | null;
+  created_at: Generated<string>;
+  project_id: number;
+  target_project_id: number;
+}
+
+export interface JobTraceChunks {
+  bytes: Buffer;
+  job_id: number;
+  received_at: Generated<string>;
+  start: number;
+}
+
+export interface JobTraces {
+  crc32: Generated<number>;
+  debug: Generated<boolean>;
+  job_id: number;
+  resets: Generated<number>;
+  size: Generated<number>;
+  storage_key: string | null;
+  watched_until: string | null;
+}
+
+export interface JobVariables {
+  job_id: number;
+  key: string;
+  sealed_value: Buffer;
+  source: string;
+}
+
+export interface KeptFiles {
+  id: Generated<number>;
+  name: string;
+  project_id: number;
+  size: number;
+  storage_key: string;
 }
 
 export interface LabelLinks {
@@ -380,13 +804,22 @@ export interface Members {
 
 export interface MergeRequestApprovals {
   created_at: Generated<string>;
+  head_sha: string | null;
   merge_request_id: number;
+  patch_id: string | null;
   user_id: number;
 }
 
 export interface MergeRequestAssignees {
   merge_request_id: number;
   user_id: number;
+}
+
+export interface MergeRequestBlocks {
+  blocked_id: number;
+  blocking_id: number;
+  created_at: Generated<string>;
+  id: Generated<number>;
 }
 
 export interface MergeRequestDiffCommits {
@@ -435,6 +868,7 @@ export interface MergeRequestDiffs {
 }
 
 export interface MergeRequestReviewers {
+  created_at: Generated<string>;
   merge_request_id: number;
   state: Generated<string>;
   user_id: number;
@@ -457,6 +891,7 @@ export interface MergeRequests {
   imported: Generated<boolean>;
   last_edited_at: string | null;
   last_edited_by_id: number | null;
+  merge_after: string | null;
   merge_commit_sha: string | null;
   merge_error: string | null;
   merge_params: Generated<Json>;
@@ -466,9 +901,11 @@ export interface MergeRequests {
   merged_at: string | null;
   merging: Json | null;
   milestone_id: number | null;
+  needs_rebase: Generated<boolean>;
   prepared_at: string | null;
   project_id: number;
   rebase_commit_sha: string | null;
+  rebasing: Json | null;
   should_remove_source_branch: boolean | null;
   source_branch: string;
   source_project_id: number | null;
@@ -533,6 +970,7 @@ export interface Namespaces {
   marked_for_deletion_by_id: number | null;
   marked_for_deletion_on: string | null;
   math_rendering_limits_enabled: Generated<boolean>;
+  max_artifacts_size: number | null;
   mentions_disabled: boolean | null;
   name: string;
   owner_id: number | null;
@@ -695,8 +1133,23 @@ export interface PersonalAccessTokens {
   user_id: number;
 }
 
+export interface PipelineCreationRequests {
+  created_at: Generated<string>;
+  error: string | null;
+  id: string;
+  pipeline_id: number | null;
+  project_id: number;
+  sealed_input: Buffer | null;
+  status: Generated<string>;
+  user_id: number;
+}
+
 export interface Pipelines {
+  auto_cancel_on_job_failure: Generated<string>;
+  auto_cancel_on_new_commit: Generated<string>;
+  auto_canceled_by_id: number | null;
   before_sha: string | null;
+  bridge_job_id: number | null;
   committed_at: string | null;
   config_source: string | null;
   coverage: number | null;
@@ -705,13 +1158,16 @@ export interface Pipelines {
   failure_reason: string | null;
   finished_at: string | null;
   id: Generated<number>;
+  idempotency_key: string | null;
   iid: number;
   imported: Generated<boolean>;
+  locked: Generated<boolean>;
   merge_request_id: number | null;
   name: string | null;
   project_id: number;
   protected: Generated<boolean>;
   ref: string | null;
+  schedule_id: number | null;
   sha: string | null;
   source: Generated<string>;
   source_sha: string | null;
@@ -731,11 +1187,39 @@ export interface PipelineSchedules {
   cron_timezone: Generated<string>;
   description: string;
   id: Generated<number>;
+  inputs: Generated<Json>;
   next_run_at: string | null;
   owner_id: number | null;
   project_id: number;
   ref: string;
   updated_at: Generated<string>;
+}
+
+export interface PipelineScheduleVariables {
+  key: string;
+  schedule_id: number;
+  sealed_value: Buffer;
+  variable_type: Generated<string>;
+}
+
+export interface PipelineTriggers {
+  created_at: Generated<string>;
+  description: string;
+  digest: Buffer;
+  id: Generated<number>;
+  last_used_at: string | null;
+  owner_id: number | null;
+  project_id: number;
+  sealed_token: Buffer;
+  updated_at: Generated<string>;
+}
+
+export interface PipelineVariables {
+  key: string;
+  pipeline_id: number;
+  raw: Generated<boolean>;
+  sealed_value: Buffer;
+  variable_type: Generated<string>;
 }
 
 export interface ProjectAliases {
@@ -759,6 +1243,7 @@ export interface ProjectCounters {
 
 export interface ProjectExports {
   attempt: Generated<number>;
+  by_administrator: Generated<boolean>;
   bytes: Generated<number>;
   correlation_id: string | null;
   created_at: Generated<string>;
@@ -794,12 +1279,20 @@ export interface ProjectImports {
   checkpoint: Generated<Json>;
   correlation_id: string | null;
   created_at: Generated<string>;
+  download_bytes: Generated<number>;
+  download_part_bytes: Generated<number>;
+  download_parts: Generated<string[]>;
+  download_size: number | null;
+  download_validators: Json | null;
+  failures: Generated<number>;
   finished_at: string | null;
   id: Generated<number>;
   import_error: string | null;
   import_type: string;
+  items_before: Generated<number>;
   override_params: Generated<Json>;
   percentage: Generated<number>;
+  percentage_before: Generated<number>;
   project_id: number;
   relations: Generated<Json>;
   replaces_project_id: number | null;
@@ -840,6 +1333,7 @@ export interface Projects {
   ci_default_git_depth: Generated<number | null>;
   ci_forward_deployment_enabled: Generated<boolean>;
   ci_forward_deployment_rollback_allowed: Generated<boolean>;
+  ci_inbound_job_token_scope_enabled: Generated<boolean>;
   ci_job_token_scope_enabled: Generated<boolean>;
   ci_pipeline_variables_minimum_override_role: Generated<string>;
   ci_push_repository_for_job_token_allowed: Generated<boolean>;
@@ -870,13 +1364,18 @@ export interface Projects {
   imported: Generated<boolean>;
   issue_branch_template: string | null;
   issues_access_level: Generated<string>;
+  jobs_cache_index: Generated<number>;
   keep_latest_artifact: Generated<boolean>;
   last_activity_at: Generated<string>;
   lfs_enabled: Generated<boolean>;
   marked_for_deletion_by_id: number | null;
   marked_for_deletion_on: string | null;
+  max_artifacts_size: number | null;
   merge_commit_template: string | null;
   merge_method: Generated<string>;
+  merge_pipelines_enabled: Generated<boolean>;
+  merge_request_title_regex: string | null;
+  merge_request_title_regex_description: string | null;
   merge_requests_access_level: Generated<string>;
   mr_default_target_self: Generated<boolean>;
   name: string;
@@ -900,6 +1399,7 @@ export interface Projects {
   restrict_user_defined_variables: Generated<boolean>;
   runner_token_expiration_interval: number | null;
   runners_token: Buffer | null;
+  runners_token_digest: Buffer | null;
   security_and_compliance_access_level: Generated<string>;
   service_desk_enabled: Generated<boolean>;
   shared_runners_enabled: Generated<boolean>;
@@ -978,6 +1478,7 @@ export interface Pushes {
   created_at: Generated<string>;
   id: Generated<number>;
   moved: string[] | null;
+  options_due: Generated<boolean>;
   process_id: string;
   project_id: number;
   push_options: Generated<Json>;
@@ -1025,6 +1526,25 @@ export interface Redirects {
   project_id: number | null;
 }
 
+export interface RelationImports {
+  attempt: Generated<number>;
+  by_administrator: Generated<boolean>;
+  correlation_id: string | null;
+  created_at: Generated<string>;
+  done_lines: Generated<number>;
+  error: string | null;
+  finished_at: string | null;
+  id: Generated<number>;
+  project_id: number;
+  relation: string;
+  skipped_lines: Generated<number>;
+  status: Generated<string>;
+  storage_key: string | null;
+  total_lines: number | null;
+  updated_at: Generated<string>;
+  user_id: number | null;
+}
+
 export interface ReleaseLinks {
   created_at: Generated<string>;
   filepath: string | null;
@@ -1055,6 +1575,8 @@ export interface Releases {
 
 export interface RepositoryUpkeep {
   languages_of: string | null;
+  packing_process_id: string | null;
+  packings_since_gc: Generated<number>;
   project_id: number;
   pushes_since_gc: Generated<number>;
 }
@@ -1070,6 +1592,44 @@ export interface ResourceEvents {
   milestone_id: number | null;
   state: string | null;
   user_id: number | null;
+}
+
+export interface ResourceGroups {
+  created_at: Generated<string>;
+  id: Generated<number>;
+  key: string;
+  process_mode: Generated<string>;
+  project_id: number;
+  updated_at: Generated<string>;
+}
+
+export interface RunnerManagers {
+  architecture: string | null;
+  contacted_at: string | null;
+  created_at: Generated<string>;
+  executor: string | null;
+  features: Generated<Json>;
+  id: Generated<number>;
+  ip_address: string | null;
+  platform: string | null;
+  revision: string | null;
+  runner_id: number;
+  system_id: string;
+  version: string | null;
+}
+
+export interface RunnerProjects {
+  created_at: Generated<string>;
+  project_id: number;
+  runner_id: number;
+}
+
+export interface RunnerRegistrationTokens {
+  created_at: Generated<string>;
+  digest: Buffer;
+  id: Generated<number>;
+  namespace_id: number | null;
+  project_id: number | null;
 }
 
 export interface Runners {
@@ -1089,6 +1649,7 @@ export interface Runners {
   project_id: number | null;
   run_untagged: Generated<boolean>;
   runner_type: string;
+  short_token: string | null;
   tags: Generated<string[]>;
   token_expires_at: string | null;
   updated_at: Generated<string>;
@@ -1120,6 +1681,7 @@ export interface ScimIdentities {
 }
 
 export interface Sessions {
+  admin_until: string | null;
   authenticated_at: Generated<string>;
   created_at: Generated<string>;
   digest: Buffer;
@@ -1129,6 +1691,24 @@ export interface Sessions {
   last_used_at: Generated<string>;
   user_agent: string | null;
   user_id: number;
+}
+
+export interface SettingChanges {
+  changed: string[];
+  created_at: Generated<string>;
+  id: Generated<number>;
+  user_id: number | null;
+  username: string | null;
+}
+
+export interface SignUps {
+  created_at: Generated<string>;
+  digest: Buffer | null;
+  email: string;
+  expires_at: string;
+  id: Generated<number>;
+  name: string;
+  username: string;
 }
 
 export interface Snippets {
@@ -1152,6 +1732,38 @@ export interface Stages {
   position: Generated<number>;
   status: Generated<string>;
   updated_at: Generated<string>;
+}
+
+export interface StorageRemovals {
+  due_at: string;
+  storage_key: string;
+}
+
+export interface Subscriptions {
+  issue_id: number | null;
+  label_id: number | null;
+  merge_request_id: number | null;
+  subscribed: boolean;
+  user_id: number;
+}
+
+export interface Suggestions {
+  applied: Generated<boolean>;
+  commit_id: string | null;
+  from_content: string;
+  id: Generated<number>;
+  lines_above: number;
+  lines_below: number;
+  note_id: number;
+  outdated: Generated<boolean>;
+  relative_order: number;
+  to_content: string;
+}
+
+export interface TermsVersions {
+  created_at: Generated<string>;
+  text: string;
+  version: string;
 }
 
 export interface Timelogs {
@@ -1185,6 +1797,26 @@ export interface Topics {
   updated_at: Generated<string>;
 }
 
+export interface Transfers {
+  bytes: number | null;
+  created_at: string | null;
+  detail: string | null;
+  error: string | null;
+  finished_at: string | null;
+  id: number | null;
+  items_before: number | null;
+  key: string | null;
+  kind: string | null;
+  percentage: number | null;
+  percentage_before: number | null;
+  project_id: number | null;
+  relations: Json | null;
+  started_at: string | null;
+  status: string | null;
+  total_bytes: number | null;
+  user_id: number | null;
+}
+
 export interface Uploads {
   created_at: Generated<string>;
   filename: string;
@@ -1197,6 +1829,13 @@ export interface Uploads {
   uploaded_by_id: number | null;
 }
 
+export interface UserAddresses {
+  address: string;
+  first_seen_at: Generated<string>;
+  last_seen_at: Generated<string>;
+  user_id: number;
+}
+
 export interface UserFollows {
   created_at: Generated<string>;
   followed_id: number;
@@ -1204,6 +1843,7 @@ export interface UserFollows {
 }
 
 export interface Users {
+  accepted_terms: string | null;
   avatar_key: string | null;
   bio: Generated<string>;
   can_create_group: Generated<boolean>;
@@ -1220,6 +1860,7 @@ export interface Users {
   external: Generated<boolean>;
   extra_shared_runners_minutes_limit: number | null;
   failed_attempts: Generated<number>;
+  first_day_of_week: Generated<number>;
   id: Generated<number>;
   is_admin: Generated<boolean>;
   is_auditor: Generated<boolean>;
@@ -1238,6 +1879,7 @@ export interface Users {
   password_change_required: Generated<boolean>;
   password_changed_at: string | null;
   password_hash: string | null;
+  preferred_language: Generated<string>;
   private_profile: Generated<boolean>;
   projects_limit: Generated<number>;
   pronouns: string | null;
@@ -1247,6 +1889,7 @@ export interface Users {
   sign_in_count: Generated<number>;
   skype: Generated<string>;
   state: Generated<string>;
+  terms_accepted_at: string | null;
   theme_id: number | null;
   timezone: string | null;
   twitter: Generated<string>;
@@ -1263,14 +1906,15 @@ export interface Users {
 export interface WebhookAttempts {
   attempt: number;
   created_at: Generated<string>;
+  delivery_created_at: string;
   delivery_id: string;
   duration_ms: number;
   error: string | null;
   id: Generated<number>;
+  payload_id: number;
   request_body: string | null;
   request_headers: Json;
   request_url: string;
-  requested_by_id: number | null;
   response_body: string | null;
   response_headers: Generated<Json>;
   response_status: number | null;
@@ -1280,15 +1924,12 @@ export interface WebhookAttempts {
 
 export interface WebhookDeliveries {
   attempts: Generated<number>;
-  claimed_by: string | null;
   created_at: Generated<string>;
   finished_at: string | null;
   id: Generated<string>;
   last_error: string | null;
   last_response_status: number | null;
-  next_attempt_at: Generated<string>;
   payload_id: number;
-  retries_from: Generated<string>;
   state: Generated<string>;
   webhook_id: number;
 }
@@ -1302,6 +1943,19 @@ export interface WebhookPayloads {
   kind: string;
   moment: Json | null;
   trigger: string;
+  webhook_ids: Generated<ArrayType<number>>;
+}
+
+export interface WebhookQueue {
+  attempts: Generated<number>;
+  claimed_by: string | null;
+  created_at: string;
+  delivery_id: string;
+  next_attempt_at: Generated<string>;
+  payload_id: number;
+  retries_from: Generated<string>;
+  state: Generated<string>;
+  webhook_id: number;
 }
 
 export interface Webhooks {
@@ -1340,10 +1994,40 @@ export interface WebhookValues {
 export interface DB {
   access_requests: AccessRequests;
   application_settings: ApplicationSettings;
+  approval_rule_groups: ApprovalRuleGroups;
+  approval_rule_protected_branches: ApprovalRuleProtectedBranches;
+  approval_rule_users: ApprovalRuleUsers;
+  approval_rules: ApprovalRules;
+  approval_settings: ApprovalSettings;
   award_emoji: AwardEmoji;
+  ci_variables: CiVariables;
+  code_owner_rules: CodeOwnerRules;
+  code_owner_sources: CodeOwnerSources;
   credential_origins: CredentialOrigins;
+  cross_references: CrossReferences;
   custom_attributes: CustomAttributes;
+  deployment_merge_requests: DeploymentMergeRequests;
+  deployments: Deployments;
+  deprecated_uses: DeprecatedUses;
+  draft_notes: DraftNotes;
   emails: Emails;
+  environments: Environments;
+  error_client_discards: ErrorClientDiscards;
+  error_events: ErrorEvents;
+  error_facets: ErrorFacets;
+  error_hours: ErrorHours;
+  error_keys: ErrorKeys;
+  error_merges: ErrorMerges;
+  error_notifications: ErrorNotifications;
+  error_project_hours: ErrorProjectHours;
+  error_releases: ErrorReleases;
+  error_session_hours: ErrorSessionHours;
+  error_tracking_client_keys: ErrorTrackingClientKeys;
+  error_tracking_projects: ErrorTrackingProjects;
+  error_tracking_settings: ErrorTrackingSettings;
+  error_user_reports: ErrorUserReports;
+  error_users: ErrorUsers;
+  errors: Errors;
   event_cursors: EventCursors;
   event_failures: EventFailures;
   event_log: EventLog;
@@ -1358,11 +2042,23 @@ export interface DB {
   hub_processes: HubProcesses;
   identities: Identities;
   import_failures: ImportFailures;
+  inactivity_warnings: InactivityWarnings;
+  ingest_counts: IngestCounts;
+  ingest_envelopes: IngestEnvelopes;
+  ingest_failures: IngestFailures;
   invitations: Invitations;
   issue_assignees: IssueAssignees;
   issues: Issues;
+  job_artifacts: JobArtifacts;
   job_crashes: JobCrashes;
+  job_needs: JobNeeds;
+  job_token_groups: JobTokenGroups;
+  job_token_projects: JobTokenProjects;
+  job_trace_chunks: JobTraceChunks;
+  job_traces: JobTraces;
+  job_variables: JobVariables;
   jobs: Jobs;
+  kept_files: KeptFiles;
   label_links: LabelLinks;
   labels: Labels;
   ldap_group_links: LdapGroupLinks;
@@ -1372,6 +2068,7 @@ export interface DB {
   members: Members;
   merge_request_approvals: MergeRequestApprovals;
   merge_request_assignees: MergeRequestAssignees;
+  merge_request_blocks: MergeRequestBlocks;
   merge_request_diff_commits: MergeRequestDiffCommits;
   merge_request_diff_files: MergeRequestDiffFiles;
   merge_request_diffs: MergeRequestDiffs;
@@ -1390,7 +2087,11 @@ export interface DB {
   oauth_grants: OauthGrants;
   oauth_signing_keys: OauthSigningKeys;
   personal_access_tokens: PersonalAccessTokens;
+  pipeline_creation_requests: PipelineCreationRequests;
+  pipeline_schedule_variables: PipelineScheduleVariables;
   pipeline_schedules: PipelineSchedules;
+  pipeline_triggers: PipelineTriggers;
+  pipeline_variables: PipelineVariables;
   pipelines: Pipelines;
   project_aliases: ProjectAliases;
   project_contributions: ProjectContributions;
@@ -1411,27 +2112,41 @@ export interface DB {
   rate_counts: RateCounts;
   recovery_codes: RecoveryCodes;
   redirects: Redirects;
+  relation_imports: RelationImports;
   release_links: ReleaseLinks;
   release_milestones: ReleaseMilestones;
   releases: Releases;
   repository_upkeep: RepositoryUpkeep;
   resource_events: ResourceEvents;
+  resource_groups: ResourceGroups;
+  runner_managers: RunnerManagers;
+  runner_projects: RunnerProjects;
+  runner_registration_tokens: RunnerRegistrationTokens;
   runners: Runners;
   saml_group_links: SamlGroupLinks;
   saml_requests: SamlRequests;
   scim_identities: ScimIdentities;
   sessions: Sessions;
+  setting_changes: SettingChanges;
+  sign_ups: SignUps;
   snippets: Snippets;
   stages: Stages;
+  storage_removals: StorageRemovals;
+  subscriptions: Subscriptions;
+  suggestions: Suggestions;
+  terms_versions: TermsVersions;
   timelogs: Timelogs;
   topic_moves: TopicMoves;
   topics: Topics;
+  transfers: Transfers;
   uploads: Uploads;
+  user_addresses: UserAddresses;
   user_follows: UserFollows;
   users: Users;
   webhook_attempts: WebhookAttempts;
   webhook_deliveries: WebhookDeliveries;
   webhook_payloads: WebhookPayloads;
+  webhook_queue: WebhookQueue;
   webhook_values: WebhookValues;
   webhooks: Webhooks;
 }

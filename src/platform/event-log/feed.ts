@@ -23,7 +23,7 @@ export interface EventFeed {
 }
 
 const BATCH = 500;
-/** The number of positions that one statement may scan if no index serves the filter. */
+/** The number of events that one statement may scan if no index serves the filter. */
 const WINDOW = 20_000;
 
 export class Feed implements EventFeed {
@@ -58,10 +58,11 @@ export class Feed implements EventFeed {
   async *history(filter: LiveFilter, after: number, until: number): AsyncGenerator<EventRow[]> {
     const indexed = filter.project_id !== undefined || filter.subject !== undefined;
     let position = after;
+    let end = indexed ? until : after;
     // Checked for an empty range too, so that an expired cursor fails at once.
     await this.#assertKept(position);
     while (position < until) {
-      const end = indexed ? until : Math.min(until, position + WINDOW);
+      if (position >= end) end = await this.#windowEnd(position, until);
       const events = await readEvents(this.#db, { after: position, until: end, limit: BATCH }, filter);
       // Checked after the read, to detect events pruned meanwhile.
       await this.#assertKept(position);
@@ -82,7 +83,10 @@ export class Feed implements EventFeed {
         this.#position = until;
         return;
       }
-      const events = await readEvents(this.#db, { after: this.#position, until, limit: BATCH });
+      const kinds = this.#subscriptions.kinds();
+      const events = await readEvents(this.#db, { after: this.#position, until, limit: BATCH }, { kinds });
+      // Somebody who subscribed meanwhile wants kinds that were not read, so read again.
+      if (!covers(kinds, this.#subscriptions.kinds())) continue;
       for (const event of events) this.#pass(event);
       if (events.length < BATCH) this.#position = until;
     }
@@ -100,6 +104,14 @@ export class Feed implements EventFeed {
     }
   }
 
+  /** Counts events, because positions have gaps. */
+  async #windowEnd(after: number, until: number): Promise<number> {
+    const { rows } = await sql<{ position: number }>`
+      select position from events where position > ${after} and position <= ${until}
+      order by position offset ${sql.lit(WINDOW - 1)} limit 1`.execute(this.#db);
+    return rows[0]?.position ?? until;
+  }
+
   async #assertKept(position: number): Promise<void> {
     const { rows } = await sql<{ pruned_position: number }>`select pruned_position from event_log`.execute(this.#db);
     if (position < (rows[0]?.pruned_position ?? 0))
@@ -109,3 +121,6 @@ export class Feed implements EventFeed {
       );
   }
 }
+
+const covers = (read: ReadonlySet<string> | null, wanted: ReadonlySet<string> | null): boolean =>
+  read === null || (wanted !== null && [...wanted].every((kind) => read.has(kind)));

@@ -6,9 +6,11 @@ import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
+import { countBetween } from './ranges.ts';
 import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
 import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
+import { Slots } from './slots.ts';
 
 /** A durable reader of the log. It handles every event exactly once and in order. One process at a time runs it. */
 export interface Follower {
@@ -16,6 +18,11 @@ export interface Follower {
   readonly name: string;
   /** False if it needs no payloads. They are the larger part of the log, and are then not read but null. */
   readonly payloads?: boolean;
+  /**
+   * Waits this long after a new event, so that the events of a burst share one transaction. For bookkeeping that nobody
+   * waits for.
+   */
+  readonly delayMs?: number;
   /** Returns true for the events to handle. Without it the follower gets every event. */
   wants?(event: EventSummary): boolean;
   /** Handles the events. The cursor advances in the same transaction. Effects outside the database belong in jobs. */
@@ -52,8 +59,9 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
   const cursors = new Map(rows.map(({ name, position }) => [name, position]));
   const abort = new AbortController();
   const recent = new RecentEvents(services.db, sequencer);
+  const slots = new Slots(CONCURRENCY);
   const readers = followers.map(
-    (follower) => new Reader(options, follower, recent, cursors.get(follower.name) ?? -1, abort.signal),
+    (follower) => new Reader(options, follower, { recent, slots }, cursors.get(follower.name) ?? -1, abort.signal),
   );
   const save = () =>
     saveCursors(services.db, readers).catch((error: unknown) =>
@@ -97,11 +105,19 @@ const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<vo
     where event_cursors.name = idle.name`.execute(db);
 };
 
+/** The number of followers that handle events at the same time. The pool keeps the other connections for requests. */
+const CONCURRENCY = 5;
 const BATCH = 500;
 const MAX_ATTEMPTS = 8;
 const FIRST_RETRY_MS = 200;
 const MAX_DELAY_MS = 30_000;
 const SAVE_MS = 10_000;
+
+/** What the readers of a process share. */
+interface Shared {
+  readonly recent: RecentEvents;
+  readonly slots: Slots;
+}
 
 class Reader {
   readonly #follower: Follower;
@@ -112,6 +128,7 @@ class Reader {
   readonly #signal: AbortSignal;
   readonly #firstRetryMs: number;
   readonly #recent: RecentEvents;
+  readonly #slots: Slots;
   /**
    * Every wanted event up to here is handled. While no event is newer, no statement runs. The saved cursor may be
    * behind.
@@ -124,17 +141,20 @@ class Reader {
   /** Consecutive failures of the event after the cursor. */
   #attempts = 0;
   #timer: NodeJS.Timeout | undefined;
+  /** Runs while the follower collects a burst. */
+  #delay: NodeJS.Timeout | undefined;
 
   constructor(
     { sequencer, createContext, firstRetryMs = FIRST_RETRY_MS }: FollowersOptions,
     follower: Follower,
-    recent: RecentEvents,
+    { recent, slots }: Shared,
     cursor: number,
     signal: AbortSignal,
   ) {
     this.#follower = follower;
     this.#sequencer = sequencer;
     this.#recent = recent;
+    this.#slots = slots;
     this.#cursor = cursor;
     this.#signal = signal;
     this.#firstRetryMs = firstRetryMs;
@@ -143,7 +163,7 @@ class Reader {
       () => this.#work(),
       (error) => this.#failed(error),
     );
-    this.#release = sequencer.onAdvance(() => this.#wake());
+    this.#release = sequencer.onAdvance(() => this.#advanced());
     this.#wake();
   }
 
@@ -155,6 +175,7 @@ class Reader {
   async stop(): Promise<void> {
     this.#release();
     clearTimeout(this.#timer);
+    clearTimeout(this.#delay);
     await this.#loop.stop();
   }
 
@@ -165,6 +186,16 @@ class Reader {
     return { name: this.#follower.name, position: this.#cursor };
   }
 
+  #advanced(): void {
+    const { delayMs } = this.#follower;
+    if (delayMs === undefined) this.#wake();
+    else
+      this.#delay ??= setTimeout(() => {
+        this.#delay = undefined;
+        this.#wake();
+      }, delayMs).unref();
+  }
+
   /** Does nothing during the pause after a failure: new events do not shorten it. */
   #wake(): void {
     if (this.#timer === undefined) this.#loop.wake();
@@ -173,7 +204,8 @@ class Reader {
   async #work(): Promise<void> {
     while (!this.#signal.aborted && this.#timer === undefined && this.#cursor < this.#sequencer.position) {
       await this.#skip();
-      if (this.#cursor < this.#sequencer.position && !(await this.#handleNext())) return;
+      if (this.#cursor >= this.#sequencer.position) return;
+      if (!(await this.#slots.run(() => this.#handleNext()))) return;
     }
   }
 
@@ -184,7 +216,7 @@ class Reader {
     if (position === this.#cursor) return;
     this.#cursor = position;
     this.#unsaved = true;
-    followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - position));
+    followerLag.set({ follower: name }, countBetween(position, this.#sequencer.position));
   }
 
   /** Returns false if there is nothing to handle, or another process is handling it. */
@@ -195,14 +227,11 @@ class Reader {
     const singly = this.#cursor < this.#singlyUntil;
     try {
       await this.#context.transaction(async (tx) => {
-        const events = await lockNext(tx, this.#follower, this.#cursor, singly ? 1 : BATCH);
+        const events = await takeNext(tx, this.#follower, this.#cursor, singly ? 1 : BATCH);
         last = events.at(-1);
         if (!last) return;
         wanted = events.filter(wants);
         if (wanted.length > 0) await this.#follower.handle(tx, wanted);
-        await sql`update event_cursors set position = ${last.position}, updated_at = now() where name = ${name}`.execute(
-          tx.db,
-        );
       });
     } catch (error) {
       if (wanted.length === 0 || isTransient(error)) throw error;
@@ -213,7 +242,7 @@ class Reader {
     if (last) this.#unsaved = false;
     this.#cursor = Math.max(this.#cursor, last ? last.position : await this.#readCursor());
     followedEvents.inc({ follower: name }, wanted.length);
-    followerLag.set({ follower: name }, Math.max(0, this.#sequencer.position - this.#cursor));
+    followerLag.set({ follower: name }, countBetween(this.#cursor, this.#sequencer.position));
     return last !== undefined;
   }
 
@@ -286,11 +315,12 @@ class Reader {
 }
 
 /**
- * Returns the next events after the cursor and keeps its row locked. Returns none if another process holds the lock.
- * The saved cursor may be behind `cursor`. The position is a scalar subquery rather than a join, so that the planner
- * always uses the index on it, whatever size it assumes for the log.
+ * Returns the next events after the cursor, and moves the cursor behind them in the same statement. Its row stays locked.
+ * Returns none if another process holds the lock. The saved cursor may be behind `cursor`. The position is a scalar
+ * subquery rather than a join, so that the planner always uses the index on it, whatever size it assumes for the log.
+ * The bound that it implies lets the planner leave out former ranges.
  */
-const lockNext = async (
+const takeNext = async (
   tx: Tx,
   { name, payloads }: Follower,
   cursor: number,
@@ -298,8 +328,15 @@ const lockNext = async (
 ): Promise<readonly EventRow[]> => {
   const columns = payloads === false ? COLUMNS_WITHOUT_PAYLOAD : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
-    with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked)
-    select ${columns} from events where events.position > (select greatest(position, ${cursor}::bigint) from cursor)
-    order by events.position limit ${sql.lit(limit)}`.execute(tx.db);
+    with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked),
+    taken as materialized (
+      select ${columns} from events where events.position > ${cursor}
+        and events.position > (select greatest(position, ${cursor}::bigint) from cursor)
+      order by events.position limit ${sql.lit(limit)}
+    ), moved as (
+      update event_cursors set position = (select max(position) from taken), updated_at = now()
+      where name = ${name} and exists (select from taken)
+    )
+    select * from taken order by position`.execute(tx.db);
   return rows;
 };

@@ -11,6 +11,8 @@ export interface LiveFilter {
   readonly namespace_id?: number;
   readonly user_id?: number;
   readonly subject?: { readonly type: string; readonly id: number };
+  /** Passes over live events before rights are checked. History is not filtered by it, so `resolve` must be too. */
+  readonly concerns?: (event: EventRow) => boolean;
 }
 
 export const matches = (filter: LiveFilter, event: EventRow): boolean =>
@@ -19,7 +21,8 @@ export const matches = (filter: LiveFilter, event: EventRow): boolean =>
   (filter.namespace_id === undefined || event.namespace_ids.includes(filter.namespace_id)) &&
   (filter.user_id === undefined || event.user_ids.includes(filter.user_id)) &&
   (filter.subject === undefined ||
-    (filter.subject.type === event.subject_type && filter.subject.id === event.subject_id));
+    (filter.subject.type === event.subject_type && filter.subject.id === event.subject_id)) &&
+  (filter.concerns === undefined || filter.concerns(event));
 
 const columns = (payload: string) =>
   sql.raw(

@@ -7,6 +7,7 @@ import type { Sequencer } from './sequencer.ts';
 export type EventSummary = Pick<EventRow, 'kind' | 'project_id'>;
 
 const BATCH = 1_000;
+const MAX_KEPT = 20_000;
 
 /**
  * Summaries of the newest events, read once per burst for all followers of the process. Followers that want none of
@@ -37,8 +38,22 @@ export class RecentEvents {
       await this.#reading;
     }
     if (cursor < this.#tail) return cursor;
-    const next = this.#events.find((event) => event.position > cursor && wants(event));
-    return next ? next.position - 1 : Math.max(cursor, this.#head);
+    for (let n = this.#firstAfter(cursor); n < this.#events.length; n++) {
+      const event = this.#events[n];
+      if (event && wants(event)) return event.position - 1;
+    }
+    return Math.max(cursor, this.#head);
+  }
+
+  /** Returns the index of the first event after the position. */
+  #firstAfter(position: number): number {
+    let [low, high] = [0, this.#events.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#events[middle]?.position ?? 0) > position) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   async #read(): Promise<void> {
@@ -48,7 +63,7 @@ export class RecentEvents {
         select position, kind, project_id from events where position > ${this.#head} and position <= ${until}
         order by position limit ${sql.lit(BATCH)}`.execute(this.#db);
       this.#events = this.#events.concat(rows);
-      const dropped = this.#events.splice(0, Math.max(0, this.#events.length - BATCH)).at(-1);
+      const dropped = this.#events.splice(0, Math.max(0, this.#events.length - MAX_KEPT)).at(-1);
       if (dropped) this.#tail = dropped.position;
       this.#head = rows.length === BATCH ? (rows.at(-1)?.position ?? until) : until;
     } finally {

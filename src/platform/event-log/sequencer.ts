@@ -17,14 +17,16 @@ const POLL_MS = 1_000;
  */
 export class Sequencer {
   readonly #pool: Pool;
+  readonly #pollMs: number;
   readonly #loop: Loop;
   readonly #handlers = new Set<() => void>();
   readonly #release: (() => void)[] = [];
   #position = 0;
   #poll: NodeJS.Timeout | undefined;
 
-  constructor(pool: Pool, log: Logger) {
+  constructor(pool: Pool, log: Logger, pollMs = POLL_MS) {
     this.#pool = pool;
+    this.#pollMs = pollMs;
     this.#loop = new Loop(
       async () => {
         await this.sequence();
@@ -48,7 +50,7 @@ export class Sequencer {
     this.#poll = setInterval(() => {
       this.#loop.wake();
       for (const handler of this.#handlers) handler();
-    }, POLL_MS);
+    }, this.#pollMs);
     this.#poll.unref();
   }
 

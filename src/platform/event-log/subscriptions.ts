@@ -14,10 +14,19 @@ export interface Subscription {
  */
 export class Subscriptions {
   readonly #buckets = new Map<string, Set<Subscription>>();
+  /** The number of subscriptions to each kind. */
+  readonly #kinds = new Map<string, number>();
+  /** The number of subscriptions to every kind. */
+  #toAll = 0;
   #size = 0;
 
   get size(): number {
     return this.#size;
+  }
+
+  /** Returns the kinds that any subscription wants, or null for every kind. */
+  kinds(): ReadonlySet<string> | null {
+    return this.#toAll > 0 ? null : new Set(this.#kinds.keys());
   }
 
   add(subscription: Subscription): () => void {
@@ -28,11 +37,13 @@ export class Subscriptions {
       else this.#buckets.set(key, new Set([subscription]));
     }
     this.#size++;
+    this.#count(subscription.filter, 1);
     let active = true;
     return () => {
       if (!active) return;
       active = false;
       this.#size--;
+      this.#count(subscription.filter, -1);
       for (const key of keys) this.#remove(key, subscription);
     };
   }
@@ -47,6 +58,15 @@ export class Subscriptions {
       for (const subscription of this.#buckets.get(key) ?? [])
         if (event.position > subscription.after && matches(subscription.filter, event)) found.push(subscription);
     return found;
+  }
+
+  #count({ kinds }: LiveFilter, by: 1 | -1): void {
+    if (kinds === null) this.#toAll += by;
+    for (const kind of kinds ?? []) {
+      const count = (this.#kinds.get(kind) ?? 0) + by;
+      if (count > 0) this.#kinds.set(kind, count);
+      else this.#kinds.delete(kind);
+    }
   }
 
   #remove(key: string, subscription: Subscription): void {

@@ -3,10 +3,12 @@ import type { Runner } from './process.ts';
 import { validOid } from './ref-names.ts';
 import type { Git } from './types.ts';
 
-type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor'>;
+type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor' | 'mergeCommitOf'>;
 
 /** Limit for the ids of commits that the target lacks. If there are more, all branches are checked instead. */
 const MAX_OUTPUT_BYTES = 512 * 1024;
+/** The newest merges of a branch among which the merge of a commit is searched. */
+const MAX_MERGES = 1_000;
 
 export const createAncestry = (runner: Runner): AncestryFunctions => {
   // Results never become stale: a commit id depends on the content of the commit, including its parents.
@@ -21,7 +23,16 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
     return new Set(lines((await runner.run(path, args)).stdout));
   };
 
+  const isAncestor = async (path: string, ancestorOid: string, descendantOid: string): Promise<boolean> => {
+    requireOid(ancestorOid);
+    requireOid(descendantOid);
+    const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
+    return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
+  };
+
   return {
+    isAncestor,
+
     async containedIn(path, targetOid, oids) {
       requireOid(targetOid);
       for (const oid of oids) requireOid(oid);
@@ -52,11 +63,23 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
       return new Set(oids.filter((oid) => known.get(oid)));
     },
 
-    async isAncestor(path, ancestorOid, descendantOid) {
-      requireOid(ancestorOid);
-      requireOid(descendantOid);
-      const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
-      return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
+    async mergeCommitOf(path, targetOid, oid) {
+      requireOid(targetOid);
+      requireOid(oid);
+      const count = `--max-count=${MAX_MERGES}`;
+      const args = ['rev-list', '--first-parent', '--merges', '--parents', count, targetOid, `^${oid}`];
+      const merges = lines((await runner.run(path, args)).stdout).map((line) => line.split(' '));
+      // Newest first: those before the merge in question contain the commit, those after it do not.
+      let [containing, others] = [-1, merges.length];
+      while (others - containing > 1) {
+        const middle = Math.floor((containing + others) / 2);
+        const [merge = ''] = merges[middle] ?? [];
+        if (await isAncestor(path, oid, merge)) containing = middle;
+        else others = middle;
+      }
+      const [merge, firstParent] = merges[containing] ?? [];
+      if (merge === undefined || firstParent === undefined) return null;
+      return (await isAncestor(path, oid, firstParent)) ? null : merge;
     },
   };
 };

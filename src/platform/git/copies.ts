@@ -1,5 +1,6 @@
 import { copyFile, link, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { codeOf } from '../error-code.ts';
 import { mapLimit } from '../map-limit.ts';
 import { buildAside, type NamedObject, setRefs, takePack } from './fresh-repository.ts';
 import { GitError } from './git-error.ts';
@@ -129,5 +130,3 @@ const unlessGone = async <T>(call: Promise<T>): Promise<T | null> => {
     throw error;
   }
 };
-
-const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : null);

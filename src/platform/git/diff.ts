@@ -1,10 +1,10 @@
 import { GitError } from './git-error.ts';
 import { foreignObjects, type Runner } from './process.ts';
+import { streamOf } from './process-stream.ts';
 import type { Diff, DiffFile, DiffOptions, GitReading } from './reading.ts';
 import { validOid } from './ref-names.ts';
-
-/** The id of the empty tree. */
-const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
+import { type Line, splitLines } from './split-lines.ts';
+import { EMPTY_TREE } from './tree-object.ts';
 
 const TIMEOUT_MS = 30_000;
 // Defaults, which callers can override.
@@ -12,8 +12,6 @@ const MAX_FILES = 10_000;
 const MAX_PATCH_BYTES = 200 * 1024;
 const MAX_LINES = 50_000;
 const MAX_BYTES = 10 * 1024 * 1024;
-/** Longer parts of a line need not be held to find the start of the next line. */
-const MAX_HELD_BYTES = 64 * 1024;
 
 const FLAGS = [
   'diff-tree',
@@ -37,14 +35,48 @@ export const createDiff =
   (runner: Runner): GitReading['diff'] =>
   async (path, from, to, options = {}) => {
     if (![from ?? EMPTY_TREE, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-    const { signal, timeoutMs = TIMEOUT_MS, withObjectsOf } = options;
-    const source = runner.stream(path, [...FLAGS, from ?? EMPTY_TREE, to], {
+    const { signal, timeoutMs = TIMEOUT_MS, withObjectsOf, context, paths } = options;
+    const flags = context === undefined ? FLAGS : [...FLAGS, `--unified=${context}`];
+    const only = paths === undefined ? [] : ['--', ...paths];
+    const source = runner.stream(path, [...flags, from ?? EMPTY_TREE, to, ...only], {
       config: ['core.quotePath=false'],
       env: foreignObjects(runner, withObjectsOf),
       signal,
       timeoutMs,
     });
     return read(source, options);
+  };
+
+const SLOW_TIMEOUT_MS = 600_000;
+const SLOW_IDLE_MS = 60_000;
+
+/** Streams the same changes as text, without limits. */
+export const createDiffText =
+  (runner: Runner): GitReading['diffText'] =>
+  (path, from, to, { signal, timeoutMs = SLOW_TIMEOUT_MS } = {}) => {
+    if (![from, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    // Counts as a file, because its reader may be slow.
+    const release = runner.bounds.files.takeNow();
+    const flags = FLAGS.filter((flag) => flag !== '--raw');
+    const git = runner.launch(path, [...flags, from, to], { config: ['core.quotePath=false'], input: '' });
+    const stream = streamOf(git, { signal, timeoutMs, idleTimeoutMs: SLOW_IDLE_MS });
+    stream.once('close', release);
+    return stream;
+  };
+
+const MAX_RENAMES_BYTES = 16 * 1024 * 1024;
+
+/** Reads only names, so it costs far less than a diff. */
+export const createRenames =
+  (runner: Runner): GitReading['renames'] =>
+  async (path, from, to, { signal, timeoutMs = TIMEOUT_MS } = {}) => {
+    if (![from ?? EMPTY_TREE, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    const args = ['diff-tree', '-r', '-M', '--diff-filter=R', '--name-status', '-z', from ?? EMPTY_TREE, to];
+    const { stdout } = await runner.run(path, args, { signal, timeoutMs, maxOutputBytes: MAX_RENAMES_BYTES });
+    const fields = stdout.toString('utf8').split('\0');
+    const renames = new Map<string, string>();
+    for (let at = 0; at + 2 < fields.length; at += 3) renames.set(fields[at + 1] ?? '', fields[at + 2] ?? '');
+    return renames;
   };
 
 /** The files to return and their size limits. */
@@ -84,33 +116,6 @@ const read = async (source: AsyncGenerator<Buffer>, options: DiffOptions): Promi
     overflow: list.isCut() || files.some((file) => file.collapsed),
   };
 };
-
-interface Line {
-  readonly bytes: Buffer;
-  /** False for a continuation of a long line. */
-  readonly begins: boolean;
-}
-
-/** Splits into lines including their line break. A long line comes in several parts. */
-async function* splitLines(source: AsyncIterable<Buffer>): AsyncGenerator<Line> {
-  let held: Buffer = Buffer.alloc(0);
-  let begins = true;
-  for await (const chunk of source) {
-    const buffer = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
-    let at = 0;
-    for (let end = buffer.indexOf(0x0a); end !== -1; end = buffer.indexOf(0x0a, at)) {
-      yield { bytes: buffer.subarray(at, end + 1), begins };
-      begins = true;
-      at = end + 1;
-    }
-    held = buffer.subarray(at);
-    if (held.length <= MAX_HELD_BYTES) continue;
-    yield { bytes: held, begins };
-    begins = false;
-    held = Buffer.alloc(0);
-  }
-  if (held.length > 0) yield { bytes: held, begins };
-}
 
 type Listed = Omit<DiffFile, 'diff' | 'header' | 'collapsed' | 'too_large'>;
 

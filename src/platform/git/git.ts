@@ -6,19 +6,22 @@ import { createArchives } from './archive.ts';
 import { createAttributes } from './attributes.ts';
 import { createBlame } from './blame.ts';
 import { createBundles } from './bundles.ts';
+import { createChangesBetween } from './changes-between.ts';
 import { createCommitFiles } from './commit-files.ts';
 import { createCopies } from './copies.ts';
-import { createDiff } from './diff.ts';
+import { createDiff, createDiffText, createRenames } from './diff.ts';
 import { createForeignMerges } from './foreign-merges.ts';
 import { GitError } from './git-error.ts';
 import { createHistory } from './history.ts';
 import { createIncomingHook } from './incoming-hook.ts';
+import { createManyMerges } from './many-merges.ts';
 import { DEFAULT_MEMORY_MIB } from './memory-limit.ts';
 import { createMergedCommits, createMerges } from './merged-commits.ts';
 import { createNewObjects } from './new-objects.ts';
 import { createObjectReader } from './object-reader.ts';
 import { createRunner, type RunnerOptions } from './process.ts';
 import { DEFAULT_PROCESSES } from './process-bounds.ts';
+import { createRebases } from './rebase.ts';
 import { createRefWriter } from './ref-writer.ts';
 import { createRefs } from './refs.ts';
 import { createRemoteClone } from './remote-clone.ts';
@@ -72,17 +75,22 @@ export const createGit = (options: GitOptions): Git => {
     ...createHistory(runner, objects, treeReader),
     ...createArchives(runner),
     diff: createDiff(runner),
+    diffText: createDiffText(runner),
+    ...createChangesBetween(runner),
+    renames: createRenames(runner),
     blame: createBlame(runner),
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, forget, { ...repositories, ...refs }),
     ...createCopies(runner, forget, repositories),
     ...createForeignMerges(runner, objects),
+    ...createManyMerges(runner),
     ...createRemoteClone(runner, forget, repositories),
     newObjects: (path) => createNewObjects(runner, objects, path),
     ...createCommitFiles(runner, objects, treeReader, refs),
     ...createTagObjects(runner, objects),
     applyChange: createMergedCommits(runner, objects),
     mergeCommits: createMerges(runner, objects),
+    rebaseCommits: createRebases(runner, objects),
 
     async requireVersion() {
       const text = (await runner.run(null, ['version'])).stdout.toString('utf8').trim();

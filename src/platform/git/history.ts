@@ -3,12 +3,12 @@ import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import { foreignObjects, type Runner } from './process.ts';
 import type { Author, CommitStats, ForeignOptions } from './reading.ts';
-import { readRefFiles } from './ref-files.ts';
+import { readHead, readRefFiles } from './ref-files.ts';
 import { validFullRef, validOid } from './ref-names.ts';
 import { splitRecords } from './split-records.ts';
 import { changedBetween } from './tree-changes.ts';
 import type { TreeReader } from './tree-reader.ts';
-import type { CallOptions, ChangedFiles, Commit, Git, RevisionRange } from './types.ts';
+import type { CallOptions, ChangedFiles, Commit, Git, ListCommitsOptions, RevisionRange } from './types.ts';
 
 type HistoryFunctions = Pick<
   Git,
@@ -26,6 +26,9 @@ type HistoryFunctions = Pick<
 >;
 
 const PUSHED_COMMITS = 20;
+const COMMITS_AT_ONCE = 50;
+/** What is left of a message when there is no room. */
+const MESSAGE_BEGINNING = 200;
 const MAX_FILES = 5_000;
 /** Limit for all changes together. Each path takes two records. */
 const MAX_RECORDS = 1_000_000;
@@ -40,6 +43,28 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
       oids.filter(validOid).map((oid) => objects.read(path, 'contents', `${oid}^{commit}`)),
     );
     return found.flatMap((object) => (object === null ? [] : [parseCommit(object.oid, object.content)]));
+  };
+
+  /** Holds few whole messages at a time: one may have a megabyte. */
+  const readBounded = async (
+    path: string,
+    oids: readonly string[],
+    { each, total }: NonNullable<ListCommitsOptions['messages']>,
+  ): Promise<Commit[]> => {
+    const read: Commit[] = [];
+    let left = total;
+    for (let at = 0; at < oids.length; at += COMMITS_AT_ONCE) {
+      for (const commit of await readCommits(path, oids.slice(at, at + COMMITS_AT_ONCE))) {
+        const most = left > 0 ? Math.min(each, Math.max(left, MESSAGE_BEGINNING)) : MESSAGE_BEGINNING;
+        if (commit.message.length <= most) read.push(commit);
+        else {
+          const message = commit.message.slice(0, most).toWellFormed();
+          read.push({ ...commit, message, title: commit.title.slice(0, most), trailers: {}, extended_trailers: {} });
+        }
+        left -= Math.min(commit.message.length, most);
+      }
+    }
+    return read;
   };
 
   const revList = async (
@@ -75,7 +100,11 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
 
   /** Returns true if another branch has the commit as its tip. Returns false if only git could find out. */
   const isTip = async (path: string, oid: string, excludeRefs: readonly string[]): Promise<boolean> => {
-    const refs = await readRefFiles(runner.directory(path), 'refs/heads/');
+    const directory = runner.directory(path);
+    // Most branches start at the tip of the default branch, which is faster to read than all branches.
+    const head = await readHead(directory);
+    if (head?.oid === oid && !excludeRefs.includes(head.name)) return true;
+    const refs = await readRefFiles(directory, 'refs/heads/');
     return refs?.some((ref) => ref.oid === oid && !excludeRefs.includes(ref.name)) ?? false;
   };
 
@@ -103,7 +132,8 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     async listCommits(path, options) {
       const flags = [`--max-count=${options.limit}`, `--skip=${options.skip ?? 0}`];
       const output = await revList(path, flags, options);
-      return output === '' ? [] : readCommits(path, output.split('\n'));
+      const oids = output === '' ? [] : output.split('\n');
+      return options.messages ? readBounded(path, oids, options.messages) : readCommits(path, oids);
     },
 
     countCommits: async (path, range) => Number(await revList(path, ['--count'], range)),

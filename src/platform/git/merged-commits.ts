@@ -47,11 +47,17 @@ export const createMergedCommits =
 /** Creates the commits that merge a branch into another. */
 export const createMerges =
   (runner: Runner, objects: ObjectReader): Git['mergeCommits'] =>
-  async (path, { ours, theirs, squash, merge }, judge) => {
-    if (![ours, theirs].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+  async (path, { ours, theirs, tree: known, squash, merge }, judge) => {
+    if (![ours, theirs, known ?? ours].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
     return inQuarantine(runner, path, async ({ env, discard }) => {
-      const base = await runner.run(path, ['merge-base', ours, theirs], { env, allow: [1] });
-      const tree = base.exitCode === 1 ? null : await mergedTree(runner, path, [ours, theirs], env);
+      const merged = () =>
+        mergedTree(runner, path, [ours, theirs], env).catch(async (error: unknown) => {
+          // git refuses to merge commits without a common ancestor. Rare, so this is found out afterwards.
+          const base = await runner.run(path, ['merge-base', ours, theirs], { env, allow: [1] });
+          if (base.exitCode === 1) return null;
+          throw error;
+        });
+      const tree = known ?? (await merged());
       if (tree === null) {
         discard();
         return { failed: 'conflict' };
@@ -64,7 +70,7 @@ export const createMerges =
       const squashOid = squash ? await commit(squash, [ours]) : null;
       const landed = squashOid ?? theirs;
       const oid = merge ? await commit(merge, [ours, landed]) : landed;
-      await judge?.(oid, createNewObjects(runner, objects, path, env));
+      await judge?.(oid, createNewObjects(runner, objects, path, env, { branchesOnly: true }));
       return { oid, squashOid };
     });
   };
@@ -78,5 +84,8 @@ export const mergedTree = async (
 ): Promise<string | null> => {
   const args = ['merge-tree', '--write-tree', '-z', '--no-messages', '--end-of-options', ours, theirs];
   const { stdout, exitCode } = await runner.run(path, args, { env, allow: [1] });
-  return exitCode === 1 ? null : (stdout.toString('latin1').split('\0', 1)[0] ?? '');
+  const [tree = ''] = stdout.toString('latin1').split('\0', 1);
+  // git prints a tree for a conflict too, but none if it does not find one of the commits.
+  if (tree === '') throw new GitError('failed', 'The commits could not be read');
+  return exitCode === 1 ? null : tree;
 };

@@ -13,8 +13,12 @@ const MAX_COMMIT_BYTES = 1024 * 1024;
 const MAX_PATH_BYTES = 64 * 1024;
 const TIMEOUT_MS = 60_000;
 
-/** All objects that the refs of the repository do not reach yet. */
-const UNREACHED = ['--not', '--all', '--not', '--stdin'];
+export interface Reach {
+  /** Only branches and tags count. Refs of merge requests reach commits of forks that nobody has judged. */
+  readonly branchesOnly?: boolean;
+  /** Commits that count as reached too. */
+  readonly known?: readonly string[];
+}
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -27,7 +31,13 @@ export const createNewObjects = (
   objects: Pick<ObjectReader, 'read'>,
   path: string,
   env: Environment = {},
+  { branchesOnly = false, known = [] }: Reach = {},
 ): NewObjects => {
+  if (!known.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+  const refs = branchesOnly ? ['--branches', '--tags'] : ['--all'];
+  /** All objects that the refs do not reach yet. */
+  const unreached = ['--not', ...refs, ...known, '--not', '--stdin'];
+
   /** Passes each revision that the tips add to a second git process, and returns its output. */
   const walk = async function* (
     tips: readonly string[],
@@ -36,7 +46,7 @@ export const createNewObjects = (
     call: CallOptions,
   ): AsyncGenerator<Buffer> {
     if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-    const list = await runner.launch(path, ['rev-list', ...flags, ...UNREACHED], {
+    const list = await runner.launch(path, ['rev-list', ...flags, ...unreached], {
       env,
       input: `${tips.join('\n')}\n`,
     });
@@ -45,6 +55,13 @@ export const createNewObjects = (
       return read;
     });
     yield* untilBothEnd(list, streamOf(reading, { timeoutMs: TIMEOUT_MS, ...call }));
+  };
+
+  /** A commit of a fork has its blobs in the repository before they are reviewed. */
+  const isOld = async (oid: string): Promise<boolean> => {
+    if (!branchesOnly) return (await objects.read(path, 'info', oid)) !== null;
+    const { stdout } = await runner.run(path, ['log', '-1', '--format=%H', `--find-object=${oid}`, ...refs], { env });
+    return stdout.length > 0;
   };
 
   return {
@@ -61,8 +78,7 @@ export const createNewObjects = (
       const lines = walk(tips, ['--objects'], ['cat-file', format, '--buffer'], call);
       for await (const blob of readBlobs(lines)) {
         // A revert may bring back a blob that old history contained.
-        const isKnown = blob.size > bytes && (await objects.read(path, 'info', blob.oid)) !== null;
-        if (blob.size > bytes && !isKnown) yield blob;
+        if (blob.size > bytes && !(await isOld(blob.oid))) yield blob;
       }
     },
 
@@ -80,7 +96,7 @@ export const createNewObjects = (
 
     async commitWith(tips, oid, call = {}) {
       if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
-      const args = ['log', '--format=%H', '-m', `--find-object=${oid}`, ...UNREACHED];
+      const args = ['log', '--format=%H', '-m', `--find-object=${oid}`, ...unreached];
       const { stdout } = await runner.run(path, args, { env, input: `${tips.join('\n')}\n`, ...call });
       // Newest first: the last commit added the object, the others changed or removed it.
       return stdout.toString('latin1').trim().split('\n').at(-1) || null;

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { codeOf } from '../error-code.ts';
+import { mapLimit } from '../map-limit.ts';
 import type { Runner } from './process.ts';
 
 /** A folder for new objects that the repository does not contain yet. */
@@ -59,14 +61,33 @@ export const inQuarantine = async <T>(
 /** The index makes a pack visible, so it comes last. */
 const PACK_ORDER = ['.keep', '.pack', '.rev', '.idx'];
 
+const FOLDERS_AT_ONCE = 4;
+
 const migrate = async (from: string, to: string): Promise<void> => {
-  for (const { name } of await readdir(from, { withFileTypes: true })) {
+  const move = async (name: string): Promise<void> => {
     const isPacks = name === 'pack';
-    if (!isPacks && !/^[0-9a-f]{2}$/.test(name)) continue;
-    await mkdir(join(to, name), { recursive: true });
+    if (!isPacks && !/^[0-9a-f]{2}$/.test(name)) return;
     const files = await readdir(join(from, name));
     const kept = isPacks ? packFiles(files) : files.filter((file) => /^[0-9a-f]+$/.test(file));
-    for (const file of kept) await rename(join(from, name, file), join(to, name, file));
+    for (const file of kept) await moveInto(join(to, name), join(from, name, file));
+  };
+  await mapLimit(await readdir(from), FOLDERS_AT_ONCE, move);
+};
+
+/** A repack removes a folder each time it has emptied it, which is seldom. */
+const MAX_ATTEMPTS = 20;
+
+const moveInto = async (folder: string, file: string): Promise<void> => {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await rename(file, join(folder, basename(file)));
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT' || attempt === MAX_ATTEMPTS) throw error;
+    }
+    // Node reports a folder that is removed meanwhile as missing.
+    await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+      if (codeOf(error) !== 'ENOENT') throw error;
+    });
   }
 };
 

@@ -23,6 +23,23 @@ export interface GitReading {
 
   /** Returns the changes from one commit to another. A null `from` means the empty tree. */
   diff(path: string, from: string | null, to: string, options?: DiffOptions): Promise<Diff>;
+  /**
+   * Yields the path of each file that differs between two commits, without limit. A renamed file has both of its paths.
+   * A null `from` means the empty tree.
+   */
+  changedPaths(path: string, from: string | null, to: string, options?: CallOptions): AsyncGenerator<string>;
+  /**
+   * Returns a digest of the changes from one commit to another that does not depend on where in their files they are,
+   * like `git patch-id --verbatim`. Null if nothing differs.
+   */
+  patchId(path: string, from: string | null, to: string, options?: CallOptions): Promise<string | null>;
+  /**
+   * Streams the changes from one commit to another as text in the format of git. Occupies a process, and ends when the
+   * reader takes nothing for a minute.
+   */
+  diffText(path: string, from: string, to: string, options?: CallOptions): Readable;
+  /** Returns the new paths of the files that were renamed from one commit to another, by their old paths. */
+  renames(path: string, from: string | null, to: string, options?: CallOptions): Promise<ReadonlyMap<string, string>>;
   /** Returns the lines added and removed by each commit relative to its first parent, in one pass. */
   commitStats(path: string, oids: readonly string[], options?: CallOptions): Promise<ReadonlyMap<string, CommitStats>>;
   /**
@@ -80,6 +97,10 @@ export interface DiffOptions extends ForeignOptions, CallOptions {
   readonly maxLines?: number | undefined;
   /** The maximum number of bytes of a patch, by default 200 KiB. A longer patch is too large. */
   readonly maxPatchBytes?: number | undefined;
+  /** Only these files and folders. A rename is found if both paths are among them. */
+  readonly paths?: readonly string[] | undefined;
+  /** The number of unchanged lines around each change, by default 3. */
+  readonly context?: number | undefined;
 }
 
 export interface Diff {

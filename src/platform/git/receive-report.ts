@@ -1,7 +1,7 @@
 import { isOutOfMemory } from './memory-limit.ts';
 import { FLUSH, PacketSplitter, packet, sideBand } from './pkt-line.ts';
 import type { ReceiveCommands } from './receive-commands.ts';
-import type { RefRefusal, RefUpdate } from './types.ts';
+import type { RefRefusal, RefUpdate, Served } from './types.ts';
 
 /** Builds the report for a push that is refused as a whole. It says that nothing moved, and why. */
 export const refusalReport = (
@@ -27,6 +27,25 @@ export const terminalLines = (refusals: readonly RefRefusal[], messages: readonl
   [...messages.map(oneLine), ...refusals.map(({ ref, reason }) => `${ref}: ${oneLine(reason)}`)]
     .map((line) => `${line}\n`)
     .join('');
+
+/** Passes the response on, then waits for messages and adds them where git expects those of hooks: at the end. */
+export async function* withMessages(
+  { stream, hasSideBand }: Pick<Served, 'stream' | 'hasSideBand'>,
+  coming: Promise<readonly string[]>,
+): AsyncGenerator<Buffer> {
+  let end: Buffer = Buffer.alloc(0);
+  for await (const chunk of stream) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    const held = Buffer.concat([end, chunk]);
+    const cut = Math.max(held.length - FLUSH.length, 0);
+    end = held.subarray(cut);
+    if (cut > 0) yield held.subarray(0, cut);
+  }
+  const messages = await coming;
+  if (hasSideBand && messages.length > 0 && end.equals(FLUSH))
+    yield sideBand(2, Buffer.from(terminalLines([], messages)));
+  yield end;
+}
 
 /** Reads the response of receive-pack as it passes, to find out which updates were applied. */
 export interface ReportReader {

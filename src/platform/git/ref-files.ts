@@ -36,6 +36,18 @@ export const readRefFile = async (repository: string, ref: string): Promise<stri
   return (await isFolder(join(repository, 'refs/heads'))) ? null : undefined;
 };
 
+/** Returns the branch that HEAD names and its value, or null if there is none or only git can answer. */
+export const readHead = async (repository: string): Promise<Pick<Ref, 'name' | 'oid'> | null> => {
+  const name = /^ref: (refs\/heads\/.+)\n$/.exec((await contentOf(join(repository, 'HEAD'))) ?? '')?.[1];
+  if (name === undefined || !validFullRef(name)) return null;
+  const oid = await readRefFile(repository, name);
+  return oid ? { name, oid } : null;
+};
+
+/** Returns whether the ref has a file of its own. Packed refs have none. */
+export const hasRefFile = async (repository: string, ref: string): Promise<boolean> =>
+  (await statOf(join(repository, ref)))?.isFile() ?? false;
+
 const looseRefs = async (repository: string, prefix: string): Promise<Map<string, string> | null> => {
   const found = new Map<string, string>();
   const folders = [prefix];
@@ -115,11 +127,14 @@ const contentOf = async (path: string): Promise<string | null> => {
   }
 };
 
-const isFolder = async (path: string): Promise<boolean> => {
+const isFolder = async (path: string): Promise<boolean> => (await statOf(path))?.isDirectory() ?? false;
+
+/** Null if there is nothing. */
+const statOf = async (path: string) => {
   try {
-    return (await stat(path)).isDirectory();
+    return await stat(path);
   } catch (error) {
-    if (isGone(error)) return false;
+    if (isGone(error)) return null;
     throw error;
   }
 };

@@ -27,7 +27,7 @@ export const validRefName = (name: string): boolean =>
 export const validFullRef = (ref: string): boolean => {
   const short = shortName(ref);
   if (short !== null) return validRefName(short);
-  return /^refs\/(?:merge-requests|keep-around)\/[A-Za-z0-9][A-Za-z0-9/_-]*$/.test(ref) && wellFormed(ref);
+  return /^refs\/(?:merge-requests|keep-around|pipelines)\/[A-Za-z0-9][A-Za-z0-9/_-]*$/.test(ref) && wellFormed(ref);
 };
 
 /** Returns the branch or tag name of a full ref, or null for other refs. */

@@ -1,7 +1,7 @@
 import { GitError } from './git-error.ts';
 import type { ObjectReader } from './object-reader.ts';
 import type { Runner } from './process.ts';
-import { readRefFile, readRefFiles } from './ref-files.ts';
+import { hasRefFile, readRefFile, readRefFiles } from './ref-files.ts';
 import { validFullRef, validOid, validRefName } from './ref-names.ts';
 import type { RefWriter } from './ref-writer.ts';
 import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from './types.ts';
@@ -13,6 +13,7 @@ type RefFunctions = Pick<
   | 'isEmpty'
   | 'listRefs'
   | 'refValues'
+  | 'existingRefs'
   | 'resolve'
   | 'resolveCommit'
   | 'commitBefore'
@@ -44,6 +45,21 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
     // `--verify` accepts only full names, so git does not guess.
     const { stdout } = await runner.run(path, ['show-ref', '--verify', '--hash', '--', ref], { allow: [1, 128] });
     return stdout.toString('latin1').trim() || null;
+  };
+
+  const refValues: RefFunctions['refValues'] = async (path, names) => {
+    const wanted = new Set(names);
+    const values = new Map<string, string>();
+    if (wanted.size < MANY_REFS) {
+      for (const name of wanted) {
+        const oid = await resolve(path, name);
+        if (oid !== null) values.set(name, oid);
+      }
+      return values;
+    }
+    const { stdout } = await runner.run(path, ['for-each-ref', `--format=${PLAIN_FIELDS}`]);
+    for (const { name, oid } of plainRecords(stdout)) if (wanted.has(name)) values.set(name, oid);
+    return values;
   };
 
   return {
@@ -95,19 +111,16 @@ export const createRefs = (runner: Runner, objects: ObjectReader, writer: RefWri
 
     resolve,
 
-    async refValues(path, names) {
-      const wanted = new Set(names);
-      const values = new Map<string, string>();
-      if (wanted.size < MANY_REFS) {
-        for (const name of wanted) {
-          const oid = await resolve(path, name);
-          if (oid !== null) values.set(name, oid);
-        }
-        return values;
-      }
-      const { stdout } = await runner.run(path, ['for-each-ref', `--format=${PLAIN_FIELDS}`]);
-      for (const { name, oid } of plainRecords(stdout)) if (wanted.has(name)) values.set(name, oid);
-      return values;
+    refValues,
+
+    async existingRefs(path, names) {
+      const wanted = [...new Set(names)].filter(validFullRef);
+      const directory = runner.directory(path);
+      const found = new Set<string>();
+      await Promise.all(wanted.map(async (name) => (await hasRefFile(directory, name)) && found.add(name)));
+      const others = wanted.filter((name) => !found.has(name));
+      if (others.length > 0) for (const name of (await refValues(path, others)).keys()) found.add(name);
+      return found;
     },
 
     async resolveCommit(path, revision) {

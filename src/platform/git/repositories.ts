@@ -8,7 +8,7 @@ import type { Git } from './types.ts';
 
 type RepositoryFunctions = Pick<
   Git,
-  'init' | 'remove' | 'exists' | 'claim' | 'stored' | 'changedAt' | 'diskSize' | 'gc'
+  'init' | 'remove' | 'exists' | 'claim' | 'stored' | 'changedAt' | 'diskSize' | 'pack' | 'gc'
 >;
 
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
@@ -89,6 +89,13 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       const text = (await runner.run(path, ['count-objects', '-v'])).stdout.toString('latin1');
       const kibibytes = (key: string) => Number(new RegExp(`^${key}: (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
       return (kibibytes('size') + kibibytes('size-pack')) * 1024;
+    },
+
+    async pack(path, { signal, timeoutMs = GC_TIMEOUT_MS } = {}) {
+      const options = { signal, timeoutMs };
+      await runner.run(path, ['repack', '-d', '--geometric=2', '-q'], options);
+      await runner.run(path, ['commit-graph', 'write', '--reachable', '--split', '--no-progress'], options);
+      await runner.run(path, ['pack-refs', '--all'], options);
     },
 
     async gc(path, { signal, timeoutMs = GC_TIMEOUT_MS } = {}) {

@@ -11,6 +11,8 @@ export interface RawEntry {
 }
 
 export const TREE_MODE = '40000';
+/** The id of the empty tree. */
+export const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 const OID_BYTES = 20;
 
 /** Encodes a name given as text to its bytes. */

@@ -33,13 +33,20 @@ export interface Git extends GitReading {
   setHead(path: string, branch: string): Promise<void>;
   /** Returns the number of bytes of the objects on disk. */
   diskSize(path: string): Promise<number>;
-  /** Packs objects and refs, and deletes objects that have been unreachable for two weeks. */
+  /**
+   * Packs loose objects, small packs and refs, and writes the commit graph. Takes time in proportion to what is new. Readers
+   * and pushes go on meanwhile.
+   */
+  pack(path: string, options?: CallOptions): Promise<void>;
+  /** Packs all objects and refs, and deletes objects that have been unreachable for two weeks. */
   gc(path: string, options?: CallOptions): Promise<void>;
 
   /** Returns the refs below a prefix in byte order of their names, unless `order` is given. */
   listRefs(path: string, options: ListRefsOptions): Promise<Ref[]>;
   /** Returns the values of refs by their full names (the tag object for an annotated tag). Leaves out missing refs. */
   refValues(path: string, names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** Returns those of these refs, by their full names, that exist. Costs less than their values. */
+  existingRefs(path: string, names: readonly string[]): Promise<ReadonlySet<string>>;
   /** Returns the value of a full ref name (the tag object for an annotated tag), or null. */
   resolve(path: string, ref: string): Promise<string | null>;
   /**
@@ -60,6 +67,11 @@ export interface Git extends GitReading {
    */
   containedIn(path: string, targetOid: string, oids: readonly string[]): Promise<ReadonlySet<string>>;
   isAncestor(path: string, ancestorOid: string, descendantOid: string): Promise<boolean>;
+  /**
+   * Returns the merge commit on the first-parent history of `targetOid` that brought `oid` into it. Null if the target
+   * was fast-forwarded to `oid`, or the merge is older than a thousand others.
+   */
+  mergeCommitOf(path: string, targetOid: string, oid: string): Promise<string | null>;
 
   /** Returns the commits in the given order. Leaves out ids that are not commits here. */
   readCommits(path: string, oids: readonly string[]): Promise<Commit[]>;
@@ -118,6 +130,11 @@ export interface Git extends GitReading {
    * commit that the branch of `ours` should move to.
    */
   mergeCommits(path: string, merge: CommitsToMerge, judge?: Judge): Promise<CommitsMerged>;
+  /**
+   * Creates the commits of a rebase: those of `head` that `onto` lacks, except merges, on top of `onto`. Keeps authors
+   * and messages. Leaves out commits whose changes `onto` has already. No ref moves.
+   */
+  rebaseCommits(path: string, rebase: CommitsToRebase, judge?: Judge): Promise<CommitsRebased>;
   /** Creates the object of an annotated tag. No ref moves. */
   createTagObject(path: string, tag: NewTagObject, judge?: Judge): Promise<string>;
   /** Returns the annotated tags among the ids, in the given order. */
@@ -158,6 +175,18 @@ export interface Git extends GitReading {
   copyCommit(path: string, other: PlacedCommit): Promise<void>;
   /** Returns true if `mergeForeign` would find no conflict. */
   mergesCleanly(own: PlacedCommit, other: PlacedCommit): Promise<boolean>;
+  /** Returns those of the commits that merge into the commit `ours` without conflicts. */
+  mergeableInto(
+    path: string,
+    ours: string,
+    theirs: readonly string[],
+    options?: Pick<CallOptions, 'signal'>,
+  ): Promise<ReadonlySet<string>>;
+  /**
+   * Returns how many commits each of the heads has that the target lacks, or null if they are too many to count at
+   * once. Uses one process for all.
+   */
+  commitsAhead(path: string, targetOid: string, heads: readonly string[]): Promise<ReadonlyMap<string, number> | null>;
   /**
    * Makes `path` a clone of the branches and tags of another server, all or nothing.
    *
@@ -259,6 +288,8 @@ export interface RevisionRange {
 export interface ListCommitsOptions extends RevisionRange, ForeignOptions, CallOptions {
   readonly limit: number;
   readonly skip?: number | undefined;
+  /** Cuts each message at so many characters, and all together at `total`: then only their beginnings are left. */
+  readonly messages?: { readonly each: number; readonly total: number } | undefined;
 }
 
 export interface NewCommits {
@@ -399,6 +430,8 @@ interface CommitText {
 export interface CommitsToMerge {
   readonly ours: string;
   readonly theirs: string;
+  /** The tree of both merged, if the caller knows it. */
+  readonly tree?: string | null | undefined;
   /** Replaces the commits of `theirs` by one. */
   readonly squash?: CommitText | undefined;
   /** Makes a merge commit. Without it the branch is fast-forwarded, so `theirs` must contain `ours`. */
@@ -408,6 +441,15 @@ export interface CommitsToMerge {
 export type CommitsMerged =
   | { readonly oid: string; readonly squashOid: string | null }
   | { readonly failed: 'conflict' };
+
+export interface CommitsToRebase {
+  readonly head: string;
+  readonly onto: string;
+  readonly committer: Identity;
+}
+
+/** `too_many`: the branch has more commits than a rebase may take. */
+export type CommitsRebased = { readonly oid: string } | { readonly failed: 'conflict' | 'too_many' };
 
 export interface NewTagObject {
   readonly name: string;
@@ -484,6 +526,8 @@ export interface Served {
   readonly stream: Readable;
   /** Settles when git has ended, even if the client is gone. Record the push from here. */
   readonly done: Promise<ServeResult>;
+  /** True for a push whose client shows messages. */
+  readonly hasSideBand?: boolean;
 }
 
 export interface FetchBundleOptions extends CallOptions {

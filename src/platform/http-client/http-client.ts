@@ -24,6 +24,7 @@ import { isHarmlessHeader } from './headers.ts';
 import { OutboundError, toOutboundError } from './outbound-error.ts';
 
 export type { AddressPolicy } from './address-guard.ts';
+export type { ResponseHeaders } from './exchange.ts';
 export { OutboundError } from './outbound-error.ts';
 
 /** Sends requests to servers that users chose. Checks the actual address of every connection against the policy. */

@@ -15,6 +15,7 @@ import { type Services, systemActor } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
 import { type AnyJobDefinition, FinalJobError } from '../jobs.ts';
 import type { Logger } from '../log.ts';
+import { HeldJobs } from './held-jobs.ts';
 import { failForGood, isHeld, lockOwner, returnJobs } from './locks.ts';
 import { finishedJobs, jobDuration } from './metrics.ts';
 
@@ -31,6 +32,8 @@ export interface LaneOptions {
    * which would be fetched and then wait.
    */
   readonly batched: boolean;
+  /** How often to look for jobs without a notification. */
+  readonly pollMs?: number;
   /** How often to look for jobs whose fetch was lost. */
   readonly reconcileMs?: number;
 }
@@ -64,7 +67,7 @@ export class Lane {
   #running = false;
   #reconciliation: NodeJS.Timeout | undefined;
   /** The jobs whose handlers run in this lane, in any generation of workers. */
-  readonly #held = new Set<string>();
+  readonly #held = new HeldJobs();
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -116,7 +119,7 @@ export class Lane {
       pgPool: pool,
       noHandleSignals: true,
       concurrency,
-      pollInterval: POLL_MS,
+      pollInterval: this.#options.pollMs ?? POLL_MS,
       events,
       logger: graphileLogger(this.#log),
       taskList,
@@ -192,7 +195,7 @@ export class Lane {
         const jobs = await returnJobs(this.#options.pool, {
           owner,
           lockedForMs: LOST_AFTER_MS,
-          except: [...this.#held],
+          except: this.#held.ids(),
         });
         if (jobs > 0) this.#log.warn({ jobs }, 'returned jobs that were locked but never started');
       } catch (error) {
@@ -229,10 +232,9 @@ export class Lane {
       finishedJobs.inc({ job: definition.name, outcome });
       jobDuration.observe({ job: definition.name }, durationMs / 1_000);
       // A long-running job stays listed until it is certainly completed. Shorter ones are too young for the check.
-      if (durationMs > COMPLETED_WITHIN_MS) setTimeout(() => this.#held.delete(job.id), COMPLETED_WITHIN_MS).unref();
-      else this.#held.delete(job.id);
+      this.#held.release(job.id, durationMs > COMPLETED_WITHIN_MS ? COMPLETED_WITHIN_MS : 0);
     };
-    this.#held.add(job.id);
+    this.#held.take(job.id);
     try {
       await definition.run(ctx, withoutCron(payload), run);
       // Completing deletes a job whoever holds it, so these workers must not complete a job that was taken from them.

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { constants, createWriteStream } from 'node:fs';
-import { access, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { access, type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { codeOf } from '#platform/error-code.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { createMeter, toStorageError } from './meter.ts';
-import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
+import { assertKey, assertRange, type ListedFile, outside, resolveRange, type Storage } from './storage.ts';
 
 export interface LocalStorageOptions {
   readonly directory: string;
@@ -50,10 +51,7 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
     },
 
     async read(key, range) {
-      const path = pathOf(key);
-      const handle = await open(path, 'r').catch((error: unknown) => {
-        throw isAbsence(error) ? notFound('File') : explain(error);
-      });
+      const handle = await openToRead(pathOf(key));
       try {
         const status = await handle.stat();
         if (!status.isFile()) throw notFound('File');
@@ -67,6 +65,25 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
       } catch (error) {
         await handle.close();
         throw error;
+      }
+    },
+
+    async readPart(key, range) {
+      assertRange(range);
+      const { start, end } = range;
+      const handle = await openToRead(pathOf(key));
+      try {
+        const bytes = Buffer.allocUnsafe(end - start + 1);
+        let filled = 0;
+        while (filled < bytes.length) {
+          const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, start + filled);
+          if (bytesRead === 0) break;
+          filled += bytesRead;
+        }
+        if (filled === 0) throw outside();
+        return bytes.subarray(0, filled);
+      } finally {
+        await handle.close();
       }
     },
 
@@ -87,6 +104,8 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
       if (prefix !== '') assertKey(prefix.replace(/\/$/, ''));
       return walk(files, prefix.includes('/') ? dirname(`${prefix}x`) : '', prefix);
     },
+
+    signedUrl: async () => null,
 
     async ready() {
       await mkdir(files, { recursive: true });
@@ -118,18 +137,28 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
   };
 };
 
-/** Retries, because another process may remove the empty folder between the two steps. */
+const openToRead = (path: string): Promise<FileHandle> =>
+  open(path, 'r').catch((error: unknown) => {
+    throw isAbsence(error) ? notFound('File') : explain(error);
+  });
+
+/**
+ * Retries, because a removal may prune an empty folder at any moment: between two levels that `mkdir` creates, and
+ * between the two steps.
+ */
 const moveIntoPlace = async (draft: string, path: string): Promise<void> => {
   for (let attempt = 1; ; attempt++) {
-    await mkdir(dirname(path), { recursive: true });
     try {
+      await mkdir(dirname(path), { recursive: true });
       await rename(draft, path);
       break;
     } catch (error) {
-      if (attempt >= 5 || codeOf(error) !== 'ENOENT') throw error;
+      if (attempt >= MAX_MOVES || codeOf(error) !== 'ENOENT') throw error;
     }
   }
 };
+
+const MAX_MOVES = 20;
 
 const syncFolder = async (path: string): Promise<void> => {
   const folder = await open(path, 'r');
@@ -177,7 +206,6 @@ const statOrNull = (path: string) =>
     throw error;
   });
 
-const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined);
 const isAbsence = (error: unknown) => codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
 
 const explain = (error: unknown): unknown => {

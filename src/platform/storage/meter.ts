@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
+import { notePassed } from '#platform/collect.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { StoredFile } from './storage.ts';
 
@@ -13,6 +14,7 @@ export const createMeter = (maxBytes = Number.POSITIVE_INFINITY): { stream: Tran
       size += chunk.length;
       if (size > maxBytes) return callback(tooLarge(maxBytes));
       hash.update(chunk);
+      notePassed(chunk.length);
       callback(null, chunk);
     },
   });

@@ -1,9 +1,18 @@
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { DomainError, notFound } from '#platform/errors.ts';
 import { createMeter, toStorageError, withCause } from './meter.ts';
-import { assertKey, type ListedFile, resolveRange, type Storage } from './storage.ts';
+import {
+  assertKey,
+  assertRange,
+  type ByteRange,
+  type ListedFile,
+  type OpenFile,
+  outside,
+  type Storage,
+} from './storage.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -34,6 +43,22 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
     }
   };
 
+  const readFile = async (key: string, range?: ByteRange): Promise<OpenFile> => {
+    const where = target(key);
+    if (range) assertRange(range);
+    const { client, sdk } = await s3();
+    try {
+      const Range = range ? { Range: `bytes=${range.start}-${range.end ?? ''}` } : {};
+      const object = await client.send(new sdk.GetObjectCommand({ ...where, ...Range }));
+      if (!(object.Body instanceof Readable)) throw unavailable();
+      const size = object.ContentLength ?? 0;
+      return { stream: object.Body, size, totalSize: range ? totalOf(object.ContentRange) : size };
+    } catch (error) {
+      if (nameOf(error) === 'InvalidRange') throw outside();
+      throw isAbsence(error) ? notFound('File') : explain(error);
+    }
+  };
+
   return {
     async write(key, source, { contentType, maxBytes, signal } = {}) {
       const meter = createMeter(maxBytes);
@@ -54,20 +79,14 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       }
     },
 
-    async read(key, range) {
-      const where = target(key);
-      const { client, sdk } = await s3();
+    read: readFile,
+
+    async readPart(key, range) {
+      const { stream } = await readFile(key, range);
       try {
-        const totalSize = range ? ((await statFile(key))?.size ?? null) : null;
-        if (range && totalSize === null) throw notFound('File');
-        const part = totalSize === null ? null : resolveRange(totalSize, range);
-        const Range = part ? `bytes=${part.start}-${part.start + part.size - 1}` : undefined;
-        const object = await client.send(new sdk.GetObjectCommand({ ...where, ...(Range ? { Range } : {}) }));
-        if (!(object.Body instanceof Readable)) throw unavailable();
-        const size = part?.size ?? object.ContentLength ?? 0;
-        return { stream: object.Body, size, totalSize: totalSize ?? size };
+        return await buffer(stream);
       } catch (error) {
-        throw isAbsence(error) ? notFound('File') : explain(error);
+        throw explain(error);
       }
     },
 
@@ -97,6 +116,17 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       } catch (error) {
         throw explain(error);
       }
+    },
+
+    async signedUrl(key, { filename, expiresInSeconds }) {
+      const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+      const { client, sdk } = await s3();
+      const command = new sdk.GetObjectCommand({
+        ...target(key),
+        ResponseContentType: 'application/octet-stream',
+        ResponseContentDisposition: `attachment; filename*=UTF-8''${encodeURIComponent(filename)}`,
+      });
+      return getSignedUrl(client, command, { expiresIn: expiresInSeconds });
     },
 
     async ready() {
@@ -137,6 +167,13 @@ export const createS3Storage = ({ bucket, prefix = '' }: S3Options): Storage => 
       (await opened).client.destroy();
     },
   };
+};
+
+/** Returns the size of the whole object. Its store must have understood the range. */
+const totalOf = (contentRange = ''): number => {
+  const total = /^bytes \d+-\d+\/(\d+)$/.exec(contentRange)?.[1];
+  if (total === undefined) throw unavailable();
+  return Number(total);
 };
 
 /** Loaded on first use: the SDK is large, and most hubs store files locally. */

@@ -119,6 +119,12 @@ describe.each(['local', 's3'] as const)('%s storage', (kind) => {
     expect(await read(8, 500)).toEqual(['89', 2, 10]);
     await expect(store.read('range', { start: 10 })).rejects.toMatchObject({ code: 'bad_request' });
     await expect(store.read('range', { start: 5, end: 4 })).rejects.toMatchObject({ code: 'bad_request' });
+    const part = async (start: number, end: number) => (await store.readPart('range', { start, end })).toString();
+    expect(await part(2, 4)).toBe('234');
+    expect(await part(8, 500)).toBe('89');
+    await expect(part(10, 11)).rejects.toMatchObject({ code: 'bad_request' });
+    await expect(part(5, 4)).rejects.toMatchObject({ code: 'bad_request' });
+    await expect(store.readPart('none', { start: 0, end: 1 })).rejects.toMatchObject({ code: 'not_found' });
   });
 
   test('keeps empty files and large ones', async () => {
@@ -232,6 +238,18 @@ describe('local storage', () => {
     expect(await readdir(join(directory, 'prune', 'files', 'a'))).toEqual(['d']);
     await store.remove('a/d');
     expect(await readdir(join(directory, 'prune', 'files'))).toEqual([]);
+  });
+
+  test('writes into folders that removals prune at the same time', async () => {
+    const store = createStorage({ kind: 'local', directory: join(directory, 'prune-race'), durable: false });
+    const rounds = Array.from({ length: 8 }, async (_, n) => {
+      for (let round = 0; round < 200; round++) {
+        await store.write(`deep/er/key${n}`, Readable.from(['x']));
+        await store.remove(`deep/er/key${n}`);
+      }
+    });
+    await Promise.all(rounds);
+    expect(await readdir(join(directory, 'prune-race', 'files'))).toEqual([]);
   });
 
   test('reports a full disk as no_space', () => {

@@ -1,4 +1,4 @@
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -125,6 +125,32 @@ describe('a commit made without git', () => {
     expect(await bench.git.findFile(path, oid, `many/${nameOf(7)}`)).toBeNull();
     expect(await bench.git.findFile(path, oid, `many/${nameOf(count - 1)}`)).toMatchObject({ size: 1 });
     expect((await runGit(directory, 'ls-tree', '--name-only', `${oid}:many`)).split('\n')).toHaveLength(count - 1);
+  });
+
+  it('is kept while a repack removes the folders of objects that it has emptied', async () => {
+    const { path, directory } = await newRepository();
+    const objects = join(directory, 'objects');
+    let isDone = false;
+    const removal = (async () => {
+      while (!isDone) {
+        const folders = (await readdir(objects)).filter((name) => /^[0-9a-f]{2}$/.test(name));
+        await Promise.all(folders.map((name) => rmdir(join(objects, name)).catch(() => {})));
+      }
+    })();
+    let head: string | null = null;
+    for (let n = 0; n < 20; n++) {
+      const files = Array.from({ length: 20 }, (_, file) => ({
+        action: n === 0 ? ('create' as const) : ('update' as const),
+        path: `file-${file}`,
+        content: `${n} ${file}`,
+      }));
+      head = await commitOn(path, head, files);
+    }
+    isDone = true;
+    await removal;
+    await bench.git.updateRefs(path, [{ ref: 'refs/heads/main', newOid: head }]);
+    await runGit(directory, 'fsck', '--strict');
+    expect(await runGit(directory, 'rev-list', '--count', 'main')).toBe('20');
   });
 
   it('takes one process once the repository is in use, and no process for branches', async () => {

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { Slots } from '#platform/event-log/slots.ts';
+
+test('slots bound the tasks that run at the same time, in order, also after failures', async () => {
+  const slots = new Slots(2);
+  const started: number[] = [];
+  const endings: (() => void)[] = [];
+  const tasks = [0, 1, 2, 3, 4].map((number) =>
+    slots.run(async () => {
+      started.push(number);
+      await new Promise<void>((resolve) => {
+        endings[number] = resolve;
+      });
+      if (number === 0) throw new Error('the first task failed');
+      return number;
+    }),
+  );
+  const results = Promise.allSettled(tasks);
+  expect(started).toEqual([0, 1]);
+  endings[0]?.();
+  await expect(tasks[0]).rejects.toThrow('the first task failed');
+  expect(started).toEqual([0, 1, 2]);
+  for (const number of [1, 2, 3, 4]) {
+    endings[number]?.();
+    await tasks[number];
+  }
+  expect((await results).map(({ status }) => status)).toEqual(['rejected', ...Array(4).fill('fulfilled')]);
+  expect(started).toEqual([0, 1, 2, 3, 4]);
+});
