@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
-import { countStatements, makeScene } from '../planning/scene.ts';
+import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
+import { countStatements } from '../support/statements.ts';
 import { insertMergeRequest } from './support.ts';
 
 const app = useApp();

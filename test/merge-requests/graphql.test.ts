@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { countStatements, makeScene } from '../planning/scene.ts';
+import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
+import { countStatements } from '../support/statements.ts';
 import { insertDiff, insertMergeRequest, insertPipeline } from './support.ts';
 
 const app = useApp();

@@ -105,7 +105,7 @@ describe('a merge request', () => {
       upvotes: 1,
       downvotes: 0,
       user_notes_count: 1,
-      blocking_discussions_resolved: false,
+      blocking_discussions_resolved: true,
       has_conflicts: false,
       merge_status: 'can_be_merged',
       detailed_merge_status: 'not_open',

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
-import { countStatements, makeScene } from './scene.ts';
+import { untilBlocked } from '../support/locks.ts';
+import { countStatements } from '../support/statements.ts';
+import { makeScene } from './scene.ts';
 
 const app = useApp();
 
@@ -82,6 +84,32 @@ describe('issues over GraphQL', () => {
     expect((await guest.graphql(remove, { input: { projectPath, iid: '1' } })).errors).toHaveLength(1);
     expect((await owner.graphql(remove, { input: { projectPath, iid: '1' } })).data.issueDelete.errors).toEqual([]);
     expect((await owner.get(`${path}/issues`)).body).toEqual([]);
+  });
+
+  it('keeps the assignees that concurrent requests add', async () => {
+    const { project, people, path, owner } = await makeScene(app());
+    const { body: issue } = await owner.post(`${path}/issues`, { title: 'one', assignee_id: people.owner.id });
+    const set = (username: string, operationMode: 'APPEND' | 'REMOVE') =>
+      owner.graphql(`mutation ($input: IssueSetAssigneesInput!) { issueSetAssignees(input: $input) { errors } }`, {
+        input: { projectPath: project.path_with_namespace, iid: '1', assigneeUsernames: [username], operationMode },
+      });
+    await app().settle();
+    const { db } = app().hub.services;
+    let answers: Promise<unknown[]> = Promise.resolve([]);
+    await db.transaction().execute(async (trx) => {
+      await trx.selectFrom('issues').select('id').where('id', '=', issue.id).forUpdate().execute();
+      answers = Promise.all([
+        set(people.guest.username, 'APPEND'),
+        set(people.reporter.username, 'APPEND'),
+        set(people.owner.username, 'REMOVE'),
+      ]);
+      await untilBlocked(app(), 3);
+    });
+    for (const answer of await answers) expect(answer).toMatchObject({ data: { issueSetAssignees: { errors: [] } } });
+    const { body } = await owner.get(`${path}/issues/1`);
+    expect(body.assignees.map(({ id }: { id: number }) => id)).toEqual(
+      [people.guest.id, people.reporter.id].sort((a, b) => a - b),
+    );
   });
 
   it('runs as many statements for many projects and issues as for one', async () => {

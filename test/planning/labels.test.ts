@@ -34,7 +34,7 @@ describe('labels of a project', () => {
       color: '#8fbc8f',
       text_color: '#FFFFFF',
       description: 'broken <b>',
-      description_html: '<p>broken &lt;b&gt;</p>',
+      description_html: 'broken &lt;b&gt;',
       archived: false,
       subscribed: false,
       priority: 1,

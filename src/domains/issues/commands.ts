@@ -1,26 +1,28 @@
 import { sql } from 'kysely';
-import { GUEST, OWNER, PLANNER } from '#domains/access/model.ts';
-import { type LabelChanges, setLabels, wantedLabels } from '#domains/labels/linking.ts';
-import { labelsByIssueIds } from '#domains/labels/queries.ts';
-import { hookLabel } from '#domains/labels/webhook.ts';
+import { OWNER } from '#domains/access/model.ts';
+import { changeLabels, type LabelChanges, setLabels, wantedLabels } from '#domains/labels/linking.ts';
 import { readMilestone } from '#domains/milestones/queries.ts';
-import { type Changes, differences } from '#domains/planning/changes.ts';
-import { milestoneHistory, recordHistory } from '#domains/planning/history.ts';
+import { changeStamps, differences, newValues } from '#domains/planning/changes.ts';
+import { milestoneHistory, recordHistory, updateHistory } from '#domains/planning/history.ts';
+import { type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
+import { type QuickChanges, readQuickActions } from '#domains/planning/quick-changes.ts';
+import { setSubscription } from '#domains/planning/subscriptions.ts';
+import { recordChangeNotes } from '#domains/planning/system-notes.ts';
 import { checkDescription, readTitle } from '#domains/planning/texts.ts';
-import { nextIid, raiseIid } from '#domains/projects/commands.ts';
-import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { changeSpentTime, type SpentTime } from '#domains/planning/time-tracking.ts';
+import { lockProjectFor, nextIid, raiseIid } from '#domains/projects/commands.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { hookUser } from '#domains/users/webhook.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
-import { isoTime } from '#platform/time.ts';
-import { checkAssignees, readersAmong } from './assignment.ts';
-import { type IssueSnapshot, issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
-import { canUpdateIssue, type IssueDetails, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
+import { checkAssignees } from './assignment.ts';
+import { issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
+import { canUpdateIssue, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
 import { getIssue, issueDetailsByIds } from './queries.ts';
+import { emitIssue } from './snapshot.ts';
 
 /** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
 interface Planning extends Pick<LabelChanges, 'labels' | 'label_ids'> {
@@ -48,17 +50,39 @@ export interface IssueChanges extends Planning, LabelChanges {
   readonly issue_type?: IssueType | undefined;
   readonly confidential?: boolean | undefined;
   readonly discussion_locked?: boolean | null | undefined;
+  /** What `assignee_ids` does. */
+  readonly people_mode?: PeopleMode;
+  /** In seconds. */
+  readonly time_estimate?: number | undefined;
+  readonly spent_time?: SpentTime | undefined;
+  /** The id of a logged time of the issue. */
+  readonly delete_timelog?: number | undefined;
 }
 
-/** Opens an issue. @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` if the iid is taken */
-export const createIssue = async (ctx: Context, project: ProjectRow, input: NewIssue): Promise<IssueRow> => {
-  requireAbility(ctx, project, 'create_issue');
+/**
+ * Opens an issue.
+ *
+ * @throws DomainError `forbidden`, `unauthenticated`, `invalid`, `conflict` if the iid is taken, `too_many_requests` if
+ *   the caller opens more than `issues_create_limit` in a minute
+ */
+export const createIssue = async (ctx: Context, seen: ProjectRow, given: NewIssue): Promise<IssueRow> => {
+  requireAbility(ctx, seen, 'create_issue');
   if (ctx.actor.userId === null) throw unauthenticated();
+  await limitAction(ctx, 'issues_create_limit');
+  checkDescription(given.description);
+  const quick = await readQuickActions(ctx, seen, 'issue', given.description, {
+    isAuthor: true,
+    people: async () => ({ assignee_ids: given.assignee_ids ?? [], reviewer_ids: [] }),
+  });
+  const input: QuickIssue = quick ? { ...given, description: quick.text, ...quickLabels(given, quick.changes) } : given;
   const title = readTitle(input.title);
   checkDescription(input.description);
-  const planning: Planning = can(ctx, project, 'admin_issue') ? input : {};
-  const own = project.access_level >= OWNER ? { iid: input.iid, created_at: input.created_at } : {};
-  return ctx.transaction(async (tx) => {
+  const issue = await ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, seen, 'create_issue');
+    const planning: Planning & Pick<QuickIssue, 'discussion_locked' | 'time_estimate'> = can(tx, project, 'admin_issue')
+      ? input
+      : {};
+    const own = project.access_level >= OWNER ? { iid: input.iid, created_at: input.created_at } : {};
     const assignees = await checkAssignees(tx, project, planning.assignee_ids ?? []);
     const milestone_id = (await readMilestone(tx, project, planning.milestone_id)) ?? null;
     const labels = await wantedLabels(tx, project, [], planning);
@@ -76,6 +100,8 @@ export const createIssue = async (ctx: Context, project: ProjectRow, input: NewI
         issue_type: input.issue_type ?? 'issue',
         due_date: planning.due_date ?? null,
         weight: planning.weight ?? null,
+        discussion_locked: planning.discussion_locked ?? null,
+        time_estimate: planning.time_estimate ?? 0,
         ...(own.created_at === undefined ? {} : { created_at: own.created_at }),
       })
       .returningAll()
@@ -84,11 +110,29 @@ export const createIssue = async (ctx: Context, project: ProjectRow, input: NewI
     await setAssignees(tx, issue.id, [], assignees);
     await setLabels(tx, { issue_id: issue.id }, [], labels);
     await recordHistory(tx, { issue_id: issue.id }, milestoneHistory(null, milestone_id));
+    if (quick) await changeSpentTime(tx, { issue_id: issue.id }, quick.changes);
+    if (quick?.subscribed !== undefined) await setSubscription(tx, 'issue', issue.id, quick.subscribed);
     await countOpen(tx, null, issue);
     await emitIssue(tx, issueOpened, project, issue, {});
     return issue;
   });
+  return quick?.changes.state_event === 'close' ? updateIssue(ctx, seen, issue, { state_event: 'close' }) : issue;
 };
+
+/** A new issue with what quick actions set. */
+type QuickIssue = NewIssue & Pick<IssueChanges, 'discussion_locked' | 'time_estimate'>;
+
+/** Adds the labels of quick actions to those given. */
+const quickLabels = (given: NewIssue, { add_labels, remove_labels, ...changes }: QuickChanges): QuickChanges => ({
+  ...changes,
+  ...(add_labels || remove_labels || changes.labels
+    ? {
+        labels: [...(changes.labels ?? given.labels ?? []), ...(add_labels ?? [])].filter(
+          (title) => !remove_labels?.includes(title),
+        ),
+      }
+    : {}),
+});
 
 /**
  * Changes, closes or reopens an issue. Authors may change the text, type and state; everything else requires a Planner.
@@ -97,71 +141,65 @@ export const createIssue = async (ctx: Context, project: ProjectRow, input: NewI
  */
 export const updateIssue = async (
   ctx: Context,
-  project: ProjectRow,
+  seen: ProjectRow,
   given: IssueRow,
-  input: IssueChanges,
+  sent: IssueChanges,
 ): Promise<IssueRow> => {
-  if (!canUpdateIssue(ctx, project, given)) throw forbidden();
-  const { title, description, state_event, issue_type } = input;
-  // Authors may change these attributes. If they send only others, fail instead of silently changing nothing.
-  const planning: IssueChanges = can(ctx, project, 'admin_issue') ? input : {};
-  const isMine = [title, description, state_event, issue_type].some((value) => value !== undefined);
-  if (planning !== input && !isMine) throw forbidden();
-  checkDescription(description);
+  permitted(ctx, seen, given, sent);
+  checkDescription(sent.description);
+  const quick = await readQuickActions(ctx, seen, 'issue', sent.description, {
+    isAuthor: given.author_id === ctx.actor.userId,
+    people: async () => ({
+      assignee_ids: sent.assignee_ids ?? (await issueDetailsByIds(ctx, [given.id])).get(given.id)?.assignee_ids ?? [],
+      reviewer_ids: [],
+    }),
+  });
+  const input: IssueChanges = quick ? { ...sent, description: quick.text, ...quick.changes } : sent;
+  // Only these attributes change the count of open issues in the row of the project.
+  const counts = input.state_event !== undefined || input.confidential !== undefined;
   return ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, seen, 'read_issue', counts ? 'alone' : 'shared');
     const before = await lockIssue(tx, project, given);
-    const details = (await issueDetailsByIds(tx, [before.id])).get(before.id);
-    const labelsBefore = (await labelsByIssueIds(tx, [before.id])).get(before.id) ?? [];
-    const assigneesBefore = details?.assignee_ids ?? [];
+    const allowed = permitted(tx, project, before, input);
+    const { state_event, assignee_ids, people_mode } = allowed;
     const changes = differences(
       { ...before },
       {
-        title: title === undefined ? undefined : readTitle(title),
-        description,
-        issue_type,
+        title: allowed.title === undefined ? undefined : readTitle(allowed.title),
+        description: allowed.description,
+        issue_type: allowed.issue_type,
         state: state_event && (state_event === 'close' ? 'closed' : 'opened'),
-        milestone_id: await readMilestone(tx, project, planning.milestone_id),
-        due_date: planning.due_date,
-        weight: planning.weight,
-        confidential: planning.confidential,
-        discussion_locked: planning.discussion_locked,
+        milestone_id: await readMilestone(tx, project, allowed.milestone_id),
+        due_date: allowed.due_date,
+        weight: allowed.weight,
+        confidential: allowed.confidential,
+        discussion_locked: allowed.discussion_locked,
+        time_estimate: allowed.time_estimate,
       },
     );
-    const values: Record<string, unknown> = Object.fromEntries(
-      Object.entries(changes).map(([name, { current }]) => [name, current]),
-    );
-    const labels = await wantedLabels(tx, project, labelsBefore, planning);
-    const assignees = planning.assignee_ids
-      ? await checkAssignees(tx, project, planning.assignee_ids)
-      : [...assigneesBefore];
-    if (await setLabels(tx, { issue_id: before.id }, labelsBefore, labels)) {
-      changes.labels = { previous: labelsBefore.map(hookLabel), current: labels.map(hookLabel) };
-    }
+    if (quick?.subscribed !== undefined) await setSubscription(tx, 'issue', before.id, quick.subscribed);
+    const values = newValues(changes);
+    const spent = await changeSpentTime(tx, { issue_id: before.id }, allowed);
+    if (spent) changes.total_time_spent = spent;
+    const labels = await changeLabels(tx, project, { issue_id: before.id }, allowed);
+    if (labels) changes.labels = labels;
+    const assigneesBefore = (await issueDetailsByIds(tx, [before.id])).get(before.id)?.assignee_ids ?? [];
+    const assignees =
+      assignee_ids === undefined
+        ? assigneesBefore
+        : peopleAfter(
+            people_mode,
+            assigneesBefore,
+            people_mode === 'remove' ? assignee_ids : await checkAssignees(tx, project, assignee_ids),
+          );
     if (String(assignees) !== String(assigneesBefore)) {
-      const people = await userSummariesByIds(tx, [...assignees, ...assigneesBefore]);
-      const told = (userIds: readonly number[]) =>
-        userIds.flatMap((id) => {
-          const person = people.get(id);
-          return person ? [hookUser(tx, person)] : [];
-        });
-      changes.assignees = { previous: told(assigneesBefore), current: told(assignees) };
+      changes.assignees = await peopleChange(tx, assigneesBefore, assignees);
       await setAssignees(tx, before.id, assigneesBefore, assignees);
     }
     if (Object.keys(changes).length === 0) return before;
-    const isEdited = changes.title !== undefined || changes.description !== undefined;
     const after = await tx.db
       .updateTable('issues')
-      .set({
-        ...values,
-        ...(changes.state
-          ? changes.state.current === 'closed'
-            ? { closed_at: sql`now()`, closed_by_id: tx.actor.userId }
-            : { closed_at: null, closed_by_id: null }
-          : {}),
-        ...(isEdited ? { last_edited_at: sql`now()`, last_edited_by_id: tx.actor.userId } : {}),
-        updated_at: sql`now()`,
-        updated_by_id: tx.actor.userId,
-      })
+      .set({ ...values, ...changeStamps(tx, changes) })
       .where('id', '=', before.id)
       .returningAll()
       .executeTakeFirstOrThrow();
@@ -170,7 +208,8 @@ export const updateIssue = async (
       changes,
       differences({ ...before }, { closed_at, updated_at, updated_by_id, last_edited_at, last_edited_by_id }),
     );
-    await recordChanges(tx, before, after);
+    await recordHistory(tx, { issue_id: after.id }, updateHistory(before, after));
+    await recordChangeNotes(tx, { issue_id: after.id }, changes);
     await countOpen(tx, before, after);
     const kind = !changes.state ? issueUpdated : after.state === 'closed' ? issueClosed : issueReopened;
     const opens = before.confidential && !after.confidential;
@@ -180,9 +219,10 @@ export const updateIssue = async (
 };
 
 /** Deletes an issue with all its comments. For owners. @throws DomainError `forbidden` */
-export const deleteIssue = async (ctx: Context, project: ProjectRow, given: IssueRow): Promise<void> => {
-  requireAbility(ctx, project, 'remove_issue');
+export const deleteIssue = async (ctx: Context, seen: ProjectRow, given: IssueRow): Promise<void> => {
+  requireAbility(ctx, seen, 'remove_issue');
   await ctx.transaction(async (tx) => {
+    const project = await lockProjectFor(tx, seen, 'remove_issue');
     const issue = await lockIssue(tx, project, given);
     // Before the deletion, while labels and assignees are still known.
     await emitIssue(tx, issueDeleted, project, issue, {});
@@ -201,76 +241,24 @@ export const recountOpenIssues = async (tx: Tx, projectId: number): Promise<void
     where id = ${projectId}`.execute(tx.db);
 };
 
-/** Returns the issue as event payload. */
-export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Promise<IssueSnapshot> => {
-  const details = await issueDetailsByIds(tx, [issue.id]);
-  return snapshot(issue, details.get(issue.id), await labelsByIssueIds(tx, [issue.id]));
-};
-
-/** The same for many issues, by id. */
-export const snapshotsOf = async (
-  tx: Pick<Context, 'db'>,
-  issues: readonly IssueRow[],
-): Promise<ReadonlyMap<number, IssueSnapshot>> => {
-  const ids = issues.map(({ id }) => id);
-  const details = await issueDetailsByIds(tx, ids);
-  const labels = await labelsByIssueIds(tx, ids);
-  return new Map(issues.map((issue) => [issue.id, snapshot(issue, details.get(issue.id), labels)]));
-};
-
-const snapshot = (
-  issue: IssueRow,
-  details: IssueDetails | undefined,
-  labelsById: Awaited<ReturnType<typeof labelsByIssueIds>>,
-): IssueSnapshot => {
-  const labels = labelsById.get(issue.id) ?? [];
-  const { external_key: _key, imported: _imported, closed_by_id: _closer, ...columns } = issue;
-  return {
-    ...columns,
-    created_at: isoTime(issue.created_at),
-    updated_at: isoTime(issue.updated_at),
-    closed_at: isoTime(issue.closed_at),
-    last_edited_at: isoTime(issue.last_edited_at),
-    total_time_spent: details?.total_time_spent ?? 0,
-    assignee_ids: [...(details?.assignee_ids ?? [])],
-    labels: labels.map(hookLabel),
-  };
-};
-
 /**
- * Returns the audience of an issue's events: everyone who can see the issue. A confidential issue is limited to
- * Planners, and to the author and assignees who can read the project's issues.
+ * Returns the changes that the caller may make. If an author below Planner sends only others, this fails instead of
+ * silently changing nothing.
+ *
+ * @throws DomainError `forbidden`
  */
-export const issueAudience = async (tx: Tx, project: ProjectRow, issue: IssueSnapshot) =>
-  audienceOf(project, issue, issue.confidential ? await readersAmong(tx, project, concernedBy(issue)) : new Set());
-
-/** The same, if it is known who of the people concerned can read the project's issues. */
-export const audienceOf = (project: ProjectRow, issue: IssueSnapshot, readers: ReadonlySet<number>) => {
-  const scope = projectScope(project);
-  if (issue.confidential) {
-    return { ...scope, min_access_level: PLANNER, user_ids: concernedBy(issue).filter((id) => readers.has(id)) };
-  }
-  return { ...scope, min_access_level: project.issues_access_level === 'enabled' ? null : GUEST, user_ids: [] };
-};
-
-/** The author and the assignees. */
-export const concernedBy = ({ author_id, assignee_ids }: IssueSnapshot): number[] => [
-  ...new Set([...assignee_ids, ...(author_id === null ? [] : [author_id])]),
-];
-
-const emitIssue = async (
-  tx: Tx,
-  kind: typeof issueOpened,
+const permitted = (
+  ctx: Pick<Context, 'actor'>,
   project: ProjectRow,
-  issue: IssueRow,
-  changes: Changes,
-): Promise<void> => {
-  const snapshot = await snapshotOf(tx, issue);
-  tx.emit(kind, {
-    ...(await issueAudience(tx, project, snapshot)),
-    subject: { type: 'Issue', id: issue.id },
-    payload: { issue: snapshot, changes },
-  });
+  issue: Pick<IssueRow, 'author_id'>,
+  input: IssueChanges,
+): IssueChanges => {
+  if (!canUpdateIssue(ctx, project, issue)) throw forbidden();
+  if (can(ctx, project, 'admin_issue')) return input;
+  const { title, description, state_event, issue_type } = input;
+  const own = { title, description, state_event, issue_type };
+  if (Object.values(own).every((value) => value === undefined)) throw forbidden();
+  return own;
 };
 
 /** Locks the issue until the transaction ends, and returns its current row. */
@@ -315,14 +303,6 @@ const setAssignees = async (
       .execute();
   }
 };
-
-const recordChanges = (tx: Tx, before: IssueRow, after: IssueRow): Promise<void> =>
-  recordHistory(tx, { issue_id: after.id }, [
-    ...(before.state === after.state
-      ? []
-      : [{ kind: 'state', state: after.state === 'closed' ? 'closed' : 'reopened' } as const]),
-    ...milestoneHistory(before.milestone_id, after.milestone_id),
-  ]);
 
 const asDuplicate = (error: unknown): never => {
   if (brokenConstraint(error) === 'issues_project_id_iid_key') throw conflict('Duplicated issue');

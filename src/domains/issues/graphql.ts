@@ -1,6 +1,8 @@
 import { REPORTER } from '#domains/access/model.ts';
 import { LabelConnection, LabelRef, loadIssueLabels } from '#domains/labels/graphql.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { loadMilestone, MilestoneRef } from '#domains/milestones/graphql.ts';
+import { subscribedAmong } from '#domains/planning/subscriptions.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
@@ -12,9 +14,9 @@ import { connection, pageOfAll } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import {
   canUpdateIssue,
+  descriptionProse,
   ISSUE_STATES,
   ISSUE_TYPES,
   type IssueDetails,
@@ -22,12 +24,17 @@ import {
   type IssueType,
   issueReference,
   issueWebUrl,
+  titleProse,
 } from './model.ts';
 import { issueDetailsByIds, issuesByIds } from './queries.ts';
 
 /** Loads the issue with this id if the caller can see it. Batches concurrent calls. */
 export const loadIssue: (ctx: Context, id: number) => Promise<IssueRow | null> = loader(issuesByIds);
 const loadDetails = loader(issueDetailsByIds);
+const loadSubscribed = loader(async (ctx: Context, ids: readonly number[]) => {
+  const subscribed = await subscribedAmong(ctx, 'issue', ids);
+  return new Map([...subscribed].map((id) => [id, true]));
+});
 
 const IssueStateEnum = builder.enumType('IssueState', { values: [...ISSUE_STATES, 'locked', 'all'] as const });
 
@@ -101,7 +108,8 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
     iid: t.id({ nullable: false, resolve: (issue) => String(issue.iid) }),
     title: t.exposeString('title', { nullable: false }),
     description: t.exposeString('description'),
-    descriptionHtml: t.string({ resolve: (issue) => descriptionHtml(issue.description) }),
+    titleHtml: t.string({ resolve: (issue, _args, ctx) => loadHtml(ctx, titleProse(issue)) }),
+    descriptionHtml: t.string({ resolve: (issue, _args, ctx) => loadHtml(ctx, descriptionProse(issue)) }),
     state: t.field({
       type: IssueStateEnum,
       nullable: false,
@@ -193,8 +201,7 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
     discussionLocked: t.boolean({ nullable: false, resolve: (issue) => issue.discussion_locked ?? false }),
     subscribed: t.boolean({
       nullable: false,
-      description: 'There are no notifications to subscribe to.',
-      resolve: () => false,
+      resolve: async (issue, _args, ctx) => (await loadSubscribed(ctx, issue.id)) ?? false,
     }),
     timeEstimate: t.exposeInt('time_estimate', { nullable: false }),
     totalTimeSpent: t.int({

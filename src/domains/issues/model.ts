@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely';
+import type { Prose } from '#domains/markdown/model.ts';
 import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import { can, type JudgedProject } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
@@ -62,3 +63,14 @@ export const canUpdateIssue = (
 ): boolean =>
   can(ctx, project, 'admin_issue') ||
   (issue.author_id !== null && issue.author_id === ctx.actor.userId && can(ctx, project, 'create_issue'));
+
+export const titleProse = ({ title, project_id }: Pick<IssueRow, 'title' | 'project_id'>): Prose => ({
+  text: title,
+  home: { kind: 'project', id: project_id },
+  inline: true,
+});
+
+export const descriptionProse = ({ description, project_id }: Pick<IssueRow, 'description' | 'project_id'>): Prose => ({
+  text: description,
+  home: { kind: 'project', id: project_id },
+});

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { REPORTER } from '#domains/access/model.ts';
 import { labelsByIssueIds } from '#domains/labels/queries.ts';
-import { labelDetailRecord, toLabelDetail } from '#domains/labels/record.ts';
+import { labelDetailRecord, toLabelDetails } from '#domains/labels/record.ts';
 import { milestonesByIds } from '#domains/milestones/queries.ts';
 import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
+import { subscribedAmong } from '#domains/planning/subscriptions.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { timeStats } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
@@ -14,8 +15,10 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
+import { apiLink } from '#rest/v5.ts';
 import { type IssueRow, issueReference, issueWebUrl } from './model.ts';
 import { issueDetailsByIds } from './queries.ts';
+import { closingMergeRequestCounts } from './references.ts';
 
 const timeStatsRecord = z.object({
   time_estimate: z.int(),
@@ -57,10 +60,10 @@ export const issueRecord = z
     has_tasks: z.boolean(),
     task_status: z.string().optional(),
     _links: z.object({
-      self: z.string(),
-      notes: z.string(),
-      award_emoji: z.string(),
-      project: z.string(),
+      self: apiLink(z.string()),
+      notes: apiLink(z.string()),
+      award_emoji: apiLink(z.string()),
+      project: apiLink(z.string()),
       closed_as_duplicate_of: z.string().nullable(),
     }),
     references: z.object({ short: z.string(), relative: z.string(), full: z.string() }),
@@ -103,6 +106,9 @@ export const toIssues = async (
       ...[...details.values()].flatMap((each) => each.assignee_ids),
     ]),
   );
+  const subscribed = await subscribedAmong(ctx, 'issue', ids);
+  const closing = await closingMergeRequestCounts(ctx, ids);
+  const labelDetails = withLabelsDetails ? await toLabelDetails(ctx, [...labels.values()].flat()) : null;
   const person = (id: number | null) => {
     const user = people.get(id ?? 0);
     return user ? toUserBasic(ctx, user) : null;
@@ -129,15 +135,14 @@ export const toIssues = async (
       updated_at: isoTime(issue.updated_at),
       closed_at: isoTime(issue.closed_at),
       closed_by: person(issue.closed_by_id),
-      labels: withLabelsDetails ? own.map(toLabelDetail) : own.map((label) => label.title),
+      labels: labelDetails ? own.flatMap((label) => labelDetails.get(label.id) ?? []) : own.map((label) => label.title),
       milestone: milestone ? toMilestone(ctx, milestone) : null,
       assignees,
       author: person(issue.author_id),
       type: issue.issue_type.toUpperCase(),
       assignee: assignees[0] ?? null,
       user_notes_count: more.open_notes_count + (home.access_level >= REPORTER ? more.internal_notes_count : 0),
-      // Merge requests do not record yet which issues they close.
-      merge_requests_count: 0,
+      merge_requests_count: closing.get(issue.id) ?? 0,
       upvotes: more.upvotes,
       downvotes: more.downvotes,
       due_date: issue.due_date,
@@ -165,8 +170,7 @@ export const toIssues = async (
         full: issueReference(issue, home),
       },
       severity: issue.severity,
-      // There are no notifications to subscribe to.
-      subscribed: false,
+      subscribed: subscribed.has(issue.id),
       moved_to_id: null,
       imported: issue.imported,
       imported_from: issue.imported ? 'gitlab_project' : 'none',

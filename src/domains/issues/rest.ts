@@ -8,6 +8,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, unauthenticated } from '#platform/errors.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
+import type { Input } from '#rest/input.ts';
 import {
   atLeastOneOf,
   boolean,
@@ -16,7 +17,6 @@ import {
   dateTime,
   exclusive,
   hash,
-  type Input,
   idOrPath,
   integer,
   list,
@@ -29,6 +29,7 @@ import type { IssueFilter, Named } from './filter.ts';
 import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue, type IssueScope, listIssues } from './queries.ts';
 import { type IssueRecordOptions, issueRecord, toIssue, toIssues } from './record.ts';
+import { issueSubscriptionRoutes } from './rest/subscriptions.ts';
 
 const tag = 'Issues';
 const MAX_INTEGER = 2_147_483_647;
@@ -80,6 +81,7 @@ const planning = {
 const one = { id: idOrPath(), issue_iid: integer() };
 
 export const routes = [
+  ...issueSubscriptionRoutes,
   listRoute({
     path: '/issues',
     tag,

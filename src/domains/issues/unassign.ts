@@ -5,10 +5,10 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
 import { issueReaders } from './assignment.ts';
-import { audienceOf, concernedBy, snapshotsOf } from './commands.ts';
 import { issueUpdated } from './events.ts';
 import type { IssueRow } from './model.ts';
 import { issueDetailsByIds } from './queries.ts';
+import { audienceOf, concernedBy, snapshotsOf } from './snapshot.ts';
 
 /** How many issues are read and written at once. */
 const AT_ONCE = 500;

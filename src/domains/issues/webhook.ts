@@ -1,5 +1,5 @@
 import { hookChanges } from '#domains/planning/changes.ts';
-import { humanDuration } from '#domains/planning/time-tracking.ts';
+import { humanDuration, timeChange } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProjectWith } from '#domains/projects/queries.ts';
 import {
@@ -46,7 +46,7 @@ export const issueBodyIn = async (
     event_type: issue.confidential ? 'confidential_issue' : 'issue',
     user: user ? hookUser(ctx, user) : null,
     project: hookProject(ctx, project),
-    object_attributes: { ...hookIssue(ctx, project, issue), action },
+    object_attributes: { ...hookIssue(ctx, project, issue), ...timeChange(changes), action },
     repository: hookRepository(ctx, project),
     ...(assignees.length > 0 ? { assignees, assignee: assignees[0] } : {}),
     labels: issue.labels,

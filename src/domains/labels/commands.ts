@@ -4,6 +4,7 @@ import {
   ancestorIds,
   type Container,
   containerScope,
+  lockContainer,
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
@@ -33,11 +34,12 @@ const MAX_TITLE = 255;
  *
  * @throws DomainError `forbidden`, `invalid`, `conflict` if the title is taken here or in a group above
  */
-export const createLabel = async (ctx: Context, container: Container, input: NewLabel): Promise<LabelRow> => {
-  requireContainerAbility(ctx, container, 'admin_label');
+export const createLabel = async (ctx: Context, seen: Container, input: NewLabel): Promise<LabelRow> => {
+  requireContainerAbility(ctx, seen, 'admin_label');
   const title = readTitle(input.title);
   const color = readColor(input.color);
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_label');
     if (await isTaken(tx, container, title, null)) throw conflict('Label already exists');
     const [label] = await insertLabels(tx, container, [{ ...input, title, color }]);
     // A concurrent request has created it.
@@ -49,12 +51,13 @@ export const createLabel = async (ctx: Context, container: Container, input: New
 /** Changes a label of the container itself. @throws DomainError `forbidden`, `invalid` */
 export const updateLabel = async (
   ctx: Context,
-  container: Container,
+  seen: Container,
   given: LabelRow,
   input: LabelChanges,
 ): Promise<LabelRow> => {
-  requireContainerAbility(ctx, container, 'admin_label');
+  requireContainerAbility(ctx, seen, 'admin_label');
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_label');
     const before = await lockLabel(tx, given.id);
     const changes = differences(before, {
       title: input.title === undefined ? undefined : readTitle(input.title),
@@ -83,9 +86,10 @@ export const updateLabel = async (
  * Deletes a label of the container itself, and removes it from all issues and merge requests. @throws DomainError
  * `forbidden`
  */
-export const deleteLabel = async (ctx: Context, container: Container, given: LabelRow): Promise<void> => {
-  requireContainerAbility(ctx, container, 'admin_label');
+export const deleteLabel = async (ctx: Context, seen: Container, given: LabelRow): Promise<void> => {
+  requireContainerAbility(ctx, seen, 'admin_label');
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_label');
     const label = await lockLabel(tx, given.id);
     await tx.db.deleteFrom('labels').where('id', '=', label.id).execute();
     tx.emit(labelDeleted, { ...about(container, label), payload: payloadOf(label) });
@@ -106,7 +110,7 @@ export const ensureLabels = async (tx: Tx, project: ProjectRow, titles: readonly
   await insertLabels(
     tx,
     container,
-    missing.map((title) => ({ title: readTitle(title), color: DEFAULT_COLOR })),
+    missing.map((title) => ({ title: readTitle(title, 'labels'), color: DEFAULT_COLOR })),
   );
   return labelsByTitles(tx, project, wanted);
 };
@@ -151,12 +155,13 @@ const isTaken = async (tx: Tx, container: Container, title: string, butId: numbe
   return row !== undefined;
 };
 
-const readTitle = (given: string): string => {
+/** @param field The attribute that errors name */
+const readTitle = (given: string, field: 'title' | 'labels' = 'title'): string => {
   const title = given.trim();
-  if (title === '') throw invalid({ title: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  if (title === '') throw invalid({ [field]: ["can't be blank"] });
+  if (title.length > MAX_TITLE) throw invalid({ [field]: [`is too long (maximum is ${MAX_TITLE} characters)`] });
   // A comma separates labels in lists. `none` and `any` have a meaning in filters.
-  if (title.includes(',') || /^(none|any)$/i.test(title)) throw invalid({ title: ['is invalid'] });
+  if (title.includes(',') || /^(none|any)$/i.test(title)) throw invalid({ [field]: ['is invalid'] });
   return title;
 };
 

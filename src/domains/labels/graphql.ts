@@ -1,4 +1,5 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { type Container, getContainer } from '#domains/planning/container.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -9,10 +10,10 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { textColor } from './colors.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
+import { labelProse } from './model.ts';
 import { type LabelRow, labelsByIds, labelsByIssueIds, labelsByMergeRequestIds, listLabelsBelow } from './queries.ts';
 
 /** A label. Issues and merge requests list theirs with `LabelConnection`. */
@@ -25,7 +26,7 @@ export const LabelRef = builder.objectRef<LabelRow>('Label').implement({
     }),
     title: t.exposeString('title', { nullable: false }),
     description: t.exposeString('description'),
-    descriptionHtml: t.string({ resolve: (label) => descriptionHtml(label.description) }),
+    descriptionHtml: t.string({ resolve: (label, _args, ctx) => loadHtml(ctx, labelProse(label)) }),
     color: t.exposeString('color', { nullable: false }),
     textColor: t.string({ nullable: false, resolve: (label) => textColor(label.color) }),
     priority: t.exposeInt('priority'),

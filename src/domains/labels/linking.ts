@@ -1,9 +1,11 @@
+import type { Changes } from '#domains/planning/changes.ts';
 import { type Issuable, recordHistory } from '#domains/planning/history.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { ensureLabels } from './commands.ts';
-import { availableLabelsByIds, type LabelRow } from './queries.ts';
+import { availableLabelsByIds, type LabelRow, labelsByIssueIds, labelsByMergeRequestIds } from './queries.ts';
+import { hookLabel } from './webhook.ts';
 
 // The labels of issues and merge requests.
 
@@ -17,6 +19,28 @@ export interface LabelChanges {
   readonly remove_labels?: readonly string[] | undefined;
   readonly remove_label_ids?: readonly number[] | undefined;
 }
+
+/**
+ * Changes the labels of an issue or merge request, which the caller has locked. Returns the change for events and
+ * webhook bodies; null if nothing changed.
+ *
+ * @throws DomainError as `wantedLabels`
+ */
+export const changeLabels = async (
+  tx: Tx,
+  project: ProjectRow,
+  of: Issuable,
+  changes: LabelChanges,
+): Promise<Changes[string] | null> => {
+  const found =
+    'issue_id' in of
+      ? (await labelsByIssueIds(tx, [of.issue_id])).get(of.issue_id)
+      : (await labelsByMergeRequestIds(tx, [of.merge_request_id])).get(of.merge_request_id);
+  const before = found ?? [];
+  const after = await wantedLabels(tx, project, before, changes);
+  if (!(await setLabels(tx, of, before, after))) return null;
+  return { previous: before.map(hookLabel), current: after.map(hookLabel) };
+};
 
 /** Returns the labels that remain after the changes. @throws DomainError `invalid` for an id the project cannot use */
 export const wantedLabels = async (

@@ -107,6 +107,38 @@ export const labelsByTitles = (
         .orderBy('labels.title')
         .execute();
 
+/** A title or id, in a group or project with the groups above it. */
+export interface NamedIn {
+  readonly project_id: number | null;
+  /** The group, or the namespace of the project. */
+  readonly namespace_id: number;
+  readonly name: string;
+}
+
+/**
+ * Returns the label that each name stands for, in their order: its title, or else its id. Own labels take precedence over
+ * inherited ones. The caller checks `read_label`.
+ */
+export const labelsByNames = async (
+  ctx: Pick<Context, 'db'>,
+  wanted: readonly NamedIn[],
+): Promise<(LabelRow | null)[]> => {
+  if (wanted.length === 0) return [];
+  const { rows } = await sql<LabelRow & { readonly position: number }>`
+    select w.position::int as position, l.*
+    from unnest(${wanted.map(({ project_id }) => project_id)}::bigint[], ${wanted.map((each) => each.namespace_id)}::bigint[],
+      ${wanted.map(({ name }) => name)}::text[]) with ordinality as w (project_id, namespace_id, name, position)
+    join namespaces n on n.id = w.namespace_id
+    cross join lateral (
+      select labels.* from labels
+      where (labels.project_id = w.project_id or labels.namespace_id = any (n.traversal_ids))
+        and (labels.title = w.name or labels.id = case when w.name ~ '^[1-9][0-9]{0,14}$' then w.name::bigint end)
+      order by labels.title = w.name desc, labels.project_id nulls last, labels.id
+      limit 1) l`.execute(ctx.db);
+  const found = new Map(rows.map(({ position, ...label }) => [position, label]));
+  return wanted.map((_, index) => found.get(index + 1) ?? null);
+};
+
 /** Returns the labels with these ids that the project can use. */
 export const availableLabelsByIds = (
   ctx: Pick<Context, 'db'>,

@@ -1,11 +1,15 @@
-import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainer, groupOf, requireContainerAbility } from '#domains/planning/container.ts';
+import { subscribe, subscribedAmong } from '#domains/planning/subscriptions.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
-import { atLeastOneOf, boolean, type Input, idOrPath, integer, text } from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
-import { getLabel, labelCountsByIds, listLabels } from './queries.ts';
-import { labelRecord, toLabel } from './record.ts';
+import { promoteLabel } from './promotion.ts';
+import { getLabel, type LabelCounts, type LabelRow, labelCountsByIds, listLabels } from './queries.ts';
+import { labelRecord, toLabel, toLabels } from './record.ts';
 
 const tag = 'Labels';
 const priority = integer({ min: 0, max: 2_147_483_647 }).nullish();
@@ -34,7 +38,11 @@ const labelPage = async (
   const found = await readPage(listLabels(ctx, container, filter), page);
   const ids = found.items.map((label) => label.id);
   const counts = with_counts ? await labelCountsByIds(ctx, container, ids) : null;
-  return { ...found, items: found.items.map((label) => toLabel(label, counts?.get(label.id))) };
+  const subscribed = await subscribedAmong(ctx, 'label', ids);
+  return {
+    ...found,
+    items: await toLabels(ctx, found.items, { subscribed, counts }),
+  };
 };
 
 /** Only groups have groups below them. */
@@ -69,7 +77,7 @@ const routesOf = (kind: ContainerKind, path: Container): Route[] => [
       const container = await getContainer(ctx, kind, id);
       requireContainerAbility(ctx, container, 'read_label');
       const label = await getLabel(ctx, container, name, include_ancestor_groups);
-      return toLabel(label, (await labelCountsByIds(ctx, container, [label.id])).get(label.id));
+      return labelFor(ctx, label, await labelCountsByIds(ctx, container, [label.id]));
     },
   }),
   route({
@@ -80,12 +88,59 @@ const routesOf = (kind: ContainerKind, path: Container): Route[] => [
     input: { id: idOrPath(), name: text({ max: 255 }), color: text({ max: 30 }), description, priority },
     response: labelRecord,
     run: async (ctx, { id, name, ...input }) =>
-      toLabel(await createLabel(ctx, await getContainer(ctx, kind, id), { ...input, title: name })),
+      labelFor(ctx, await createLabel(ctx, await getContainer(ctx, kind, id), { ...input, title: name })),
   }),
   ...changesOf(kind, `${path}/labels/:name`),
   // Older clients (python-gitlab) send the label's name in the body.
   ...changesOf(kind, `${path}/labels`),
+  subscription(kind, path, true),
+  subscription(kind, path, false),
 ];
+
+function subscription(kind: ContainerKind, path: Container, wanted: boolean): Route {
+  return route({
+    method: 'POST',
+    path: `${path}/labels/:name/${wanted ? 'subscribe' : 'unsubscribe'}`,
+    tag,
+    summary: wanted ? `Subscribe to a label of a ${kind}` : `Unsubscribe from a label of a ${kind}`,
+    description: wanted ? '304 when the caller is subscribed already.' : '304 when the caller is not subscribed.',
+    input: one,
+    response: labelRecord,
+    run: async (ctx, { id, name }, http) => {
+      const container = await getContainer(ctx, kind, id);
+      requireContainerAbility(ctx, container, 'read_label');
+      const label = await getLabel(ctx, container, name);
+      if (!(await subscribe(ctx, 'label', label, wanted))) http.setStatus(304);
+      return labelFor(ctx, label);
+    },
+  });
+}
+
+/** The second path is for older clients (python-gitlab), which send the label's name in the body. */
+const promotionRoutes = (['/projects/:id/labels/:name/promote', '/projects/:id/labels/promote'] as const).map((path) =>
+  route({
+    method: 'PUT',
+    path,
+    tag,
+    summary: 'Turn a label of a project into a label of its group',
+    description:
+      'Labels with the same title in other projects below the group are merged into it. Answers 409 if a group has one.',
+    input: one,
+    response: labelRecord,
+    run: async (ctx, { id, name }) => {
+      const project = await getProject(ctx, id);
+      requireContainerAbility(ctx, { kind: 'project', project }, 'read_label');
+      const label = await getLabel(ctx, { kind: 'project', project }, name, false);
+      const promoted = await promoteLabel(ctx, project, await groupOf(ctx, project), label);
+      return labelFor(ctx, promoted);
+    },
+  }),
+);
+
+const labelFor = async (ctx: Context, label: LabelRow, counts?: ReadonlyMap<number, LabelCounts>) => {
+  const subscribed = await subscribedAmong(ctx, 'label', [label.id]);
+  return toLabel(ctx, label, { subscribed, counts });
+};
 
 const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Container}/labels`): Route[] => [
   route({
@@ -107,7 +162,8 @@ const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Con
       const container = await getContainer(ctx, kind, id);
       requireContainerAbility(ctx, container, 'read_label');
       const label = await getLabel(ctx, container, name, false);
-      return toLabel(await updateLabel(ctx, container, label, { ...input, title: new_name }));
+      const changed = await updateLabel(ctx, container, label, { ...input, title: new_name });
+      return labelFor(ctx, changed);
     },
   }),
   route({
@@ -129,4 +185,5 @@ export const routes = [
   ...listRoutes,
   ...routesOf('group', '/groups/:id'),
   ...routesOf('project', '/projects/:id'),
+  ...promotionRoutes,
 ] satisfies readonly Route[];

@@ -1,35 +1,34 @@
-import { sql, type Updateable } from 'kysely';
-import { MAINTAINER, PRIVATE, REPORTER } from '#domains/access/model.ts';
-import { type LabelChanges, setLabels, wantedLabels } from '#domains/labels/linking.ts';
-import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
-import { hookLabel } from '#domains/labels/webhook.ts';
+import type { Updateable } from 'kysely';
+import { MAINTAINER } from '#domains/access/model.ts';
+import { changeLabels, type LabelChanges, setLabels, wantedLabels } from '#domains/labels/linking.ts';
 import { readMilestone } from '#domains/milestones/queries.ts';
-import { type Changes, differences } from '#domains/planning/changes.ts';
-import { milestoneHistory, recordHistory } from '#domains/planning/history.ts';
-import { readersByProject } from '#domains/planning/readers.ts';
+import { changeStamps, differences, newValues } from '#domains/planning/changes.ts';
+import { milestoneHistory, recordHistory, updateHistory } from '#domains/planning/history.ts';
+import type { PeopleMode } from '#domains/planning/people.ts';
+import { readQuickActions } from '#domains/planning/quick-changes.ts';
+import { setSubscription } from '#domains/planning/subscriptions.ts';
+import { recordChangeNotes } from '#domains/planning/system-notes.ts';
 import { checkDescription, readTitle } from '#domains/planning/texts.ts';
-import { nextIid } from '#domains/projects/commands.ts';
+import { changeSpentTime, type SpentTime } from '#domains/planning/time-tracking.ts';
+import { lockProjectFor, nextIid } from '#domains/projects/commands.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { branchRef } from '#domains/repositories/model.ts';
-import { matching, readProtections } from '#domains/repositories/protections.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { hookUser } from '#domains/users/webhook.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { Context } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
-import { badRequest, DomainError, forbidden, invalid, unauthenticated } from '#platform/errors.ts';
-import { validRefName } from '#platform/git/ref-names.ts';
-import {
-  mergeRequestClosed,
-  mergeRequestDeleted,
-  mergeRequestOpened,
-  mergeRequestReopened,
-  mergeRequestUpdated,
-} from './events.ts';
-import { isDraftTitle, withDraftMark } from './model.ts';
-import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
-import { emitMergeRequest, isOpenForReview } from './snapshot.ts';
-import { refreshMergeRequest, removeRefs } from './versions.ts';
+import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
+import { isoTime } from '#platform/time.ts';
+import { withdrawAll } from './approving.ts';
+import { endAutoMerge } from './auto-merge.ts';
+import { areRelated, checkBranches, mayCollaborate, refusal, requireSource, requireUnique } from './ends.ts';
+import { mergeRequestClosed, mergeRequestOpened, mergeRequestReopened, mergeRequestUpdated } from './events.ts';
+import { lockInProject } from './locking.ts';
+import { isDraftTitle, squashOnMerge, withDraftMark } from './model.ts';
+import { changePeople, readersWanted, setPeople } from './people.ts';
+import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
+import { removeMergeRefLater } from './refs.ts';
+import { emitMergeRequest } from './snapshot.ts';
+import { requestPipelineForTarget } from './target-pipelines.ts';
+import { refreshMergeRequest } from './versions.ts';
 
 /** Attributes for Developers of the target project. For other callers they are ignored, as v4 clients expect. */
 interface Review extends LabelChanges {
@@ -47,6 +46,8 @@ interface Proposal {
   readonly remove_source_branch?: boolean | null | undefined;
   readonly squash?: boolean | undefined;
   readonly allow_collaboration?: boolean | undefined;
+  /** The earliest time to merge. Null removes it. */
+  readonly merge_after?: string | null | undefined;
 }
 
 export interface NewMergeRequest extends Review, Proposal {
@@ -64,9 +65,21 @@ export interface MergeRequestChanges extends Review, Proposal {
   readonly discussion_locked?: boolean | null | undefined;
   /** Marks the title. */
   readonly draft?: boolean | undefined;
-  /** What `assignee_ids` and `reviewer_ids` do. They replace by default. */
-  readonly people_mode?: 'replace' | 'append' | 'remove' | null | undefined;
+  /** What `assignee_ids` and `reviewer_ids` do. */
+  readonly people_mode?: PeopleMode;
+  /** In seconds. */
+  readonly time_estimate?: number | undefined;
+  readonly spent_time?: SpentTime | undefined;
+  /** The id of a logged time of the merge request. */
+  readonly delete_timelog?: number | undefined;
 }
+
+/** A new merge request with what quick actions set. */
+type QuickMergeRequest = NewMergeRequest & Pick<MergeRequestChanges, 'discussion_locked' | 'time_estimate' | 'draft'>;
+
+/** What only Developers of the target project change later. */
+type ReviewChanges = Review &
+  Pick<MergeRequestChanges, 'discussion_locked' | 'people_mode' | 'time_estimate' | 'spent_time' | 'delete_timelog'>;
 
 /**
  * Opens a merge request in the target project. Its diff and its merge status follow in a job.
@@ -77,32 +90,47 @@ export interface MergeRequestChanges extends Review, Proposal {
 export const createMergeRequest = async (
   ctx: Context,
   source: ProjectRow,
-  input: NewMergeRequest,
+  given: NewMergeRequest,
 ): Promise<MergeRequestRow> => {
   if (ctx.actor.userId === null) throw unauthenticated();
-  const target =
-    input.target_project_id === undefined || input.target_project_id === source.id
+  const seenTarget =
+    given.target_project_id === undefined || given.target_project_id === source.id
       ? source
-      : await getProject(ctx, { id: input.target_project_id });
-  if (target.merge_requests_access_level === 'disabled') {
+      : await getProject(ctx, { id: given.target_project_id });
+  if (seenTarget.merge_requests_access_level === 'disabled') {
     throw refusal('unprocessable', 'Target project has disabled merge requests');
   }
-  requireAbility(ctx, source, source.id === target.id ? 'create_merge_request' : 'push_code');
-  requireAbility(ctx, target, 'create_merge_request_in');
-  if (source.id !== target.id && !(await areRelated(ctx, source, target))) {
+  requireAbility(ctx, source, source.id === seenTarget.id ? 'create_merge_request' : 'push_code');
+  requireAbility(ctx, seenTarget, 'create_merge_request_in');
+  if (source.id !== seenTarget.id && !(await areRelated(ctx, source, seenTarget))) {
     throw refusal('unprocessable', 'Source project is not a fork of the target project');
   }
-  const title = readTitle(input.title);
-  checkDescription(input.description);
+  checkDescription(given.description);
+  const quick = await readQuickActions(ctx, seenTarget, 'merge_request', given.description, {
+    isAuthor: true,
+    people: async () => ({ assignee_ids: given.assignee_ids ?? [], reviewer_ids: given.reviewer_ids ?? [] }),
+  });
+  const input: QuickMergeRequest = quick ? { ...given, description: quick.text, ...quick.changes } : given;
+  const title = titleAfter({ title: input.title }, { draft: input.draft }) ?? readTitle(input.title);
   const { source_branch, target_branch } = input;
   checkBranches({ source_branch, target_branch });
-  if (source.id === target.id && source_branch === target_branch) {
+  if (source.id === seenTarget.id && source_branch === target_branch) {
     throw refusal('unprocessable', "You can't use same project/branch for source and target");
   }
-  const review: Review = can(ctx, target, 'admin_merge_request') ? input : {};
   const allow_collaboration =
-    input.allow_collaboration === true && (await mayCollaborate(ctx, source, target, source_branch));
-  return ctx.transaction(async (tx) => {
+    input.allow_collaboration === true && (await mayCollaborate(ctx, source, seenTarget, source_branch));
+  const opened = await ctx.transaction(async (tx) => {
+    // Roles may have been lost since the check above.
+    const target = await lockProjectFor(tx, seenTarget, 'create_merge_request_in', 'shared');
+    if (source.id === target.id) requireAbility(tx, target, 'create_merge_request');
+    else await lockProjectFor(tx, source, 'push_code', 'shared');
+    const review: Review & Pick<ReviewChanges, 'discussion_locked' | 'time_estimate'> = can(
+      tx,
+      target,
+      'admin_merge_request',
+    )
+      ? input
+      : {};
     // Taking a number locks the project's counter, so two requests for the same branches run one after the other.
     const iid = await nextIid(tx, target.id, 'merge_request');
     await requireUnique(tx, { project_id: target.id, source_project_id: source.id, source_branch, target_branch });
@@ -124,9 +152,12 @@ export const createMergeRequest = async (
         squash: squashFor(target, input.squash),
         allow_collaboration,
         force_remove_source_branch: input.remove_source_branch ?? null,
+        merge_after: input.merge_after ?? null,
         approvals_before_merge:
           target.access_level >= MAINTAINER || ctx.actor.isAdmin ? (review.approvals_before_merge ?? null) : null,
         merge_status: 'preparing',
+        discussion_locked: review.discussion_locked ?? null,
+        time_estimate: review.time_estimate ?? 0,
       })
       .returning('id')
       .executeTakeFirstOrThrow();
@@ -134,11 +165,16 @@ export const createMergeRequest = async (
     await setPeople(tx, 'merge_request_reviewers', id, [], await readersWanted(tx, target, review.reviewer_ids));
     await setLabels(tx, { merge_request_id: id }, [], labels);
     await recordHistory(tx, { merge_request_id: id }, milestoneHistory(null, milestone_id));
+    if (quick) await changeSpentTime(tx, { merge_request_id: id }, quick.changes);
+    if (quick?.subscribed !== undefined) await setSubscription(tx, 'merge_request', id, quick.subscribed);
     const row = await getMergeRequest(tx, target, iid);
     await emitMergeRequest(tx, mergeRequestOpened, target, row, {});
     tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
     return row;
   });
+  return quick?.changes.state_event === 'close'
+    ? updateMergeRequest(ctx, seenTarget, opened, { state_event: 'close' })
+    : opened;
 };
 
 /**
@@ -150,29 +186,38 @@ export const createMergeRequest = async (
  */
 export const updateMergeRequest = async (
   ctx: Context,
-  project: ProjectRow,
+  seen: ProjectRow,
   given: MergeRequestRow,
-  input: MergeRequestChanges,
+  sent: MergeRequestChanges,
 ): Promise<MergeRequestRow> => {
-  if (!canUpdateMergeRequest(ctx, project, given)) throw forbidden();
-  const isReviewer = can(ctx, project, 'admin_merge_request');
-  const review: Review & Pick<MergeRequestChanges, 'discussion_locked' | 'people_mode'> = isReviewer ? input : {};
-  checkDescription(input.description);
+  if (!canUpdateMergeRequest(ctx, seen, given)) throw forbidden();
+  checkDescription(sent.description);
+  const quick = await readQuickActions(ctx, seen, 'merge_request', sent.description, {
+    isAuthor: given.author_id === ctx.actor.userId,
+    people: async () => {
+      const known = (await mergeRequestStatsByIds(ctx, [given.id])).get(given.id);
+      return {
+        assignee_ids: sent.assignee_ids ?? known?.assignee_ids ?? [],
+        reviewer_ids: sent.reviewer_ids ?? known?.reviewer_ids ?? [],
+      };
+    },
+  });
+  const input: MergeRequestChanges = quick ? { ...sent, description: quick.text, ...quick.changes } : sent;
   if (input.target_branch !== undefined) checkBranches({ target_branch: input.target_branch });
   const source = given.source_project_id === null ? null : await findProject(ctx, { id: given.source_project_id });
   if (input.state_event === 'reopen' && given.state === 'closed') await requireSource(ctx, given);
   const collaborates =
     input.allow_collaboration === undefined
       ? undefined
-      : input.allow_collaboration &&
-        source !== null &&
-        (await mayCollaborate(ctx, source, project, given.source_branch));
+      : input.allow_collaboration && source !== null && (await mayCollaborate(ctx, source, seen, given.source_branch));
   return ctx.transaction(async (tx) => {
-    const before = await lockMergeRequest(tx, project, given);
+    const { project, row: before } = await lockInProject(tx, seen, given);
+    if (!canUpdateMergeRequest(tx, project, before)) throw forbidden();
+    const review: ReviewChanges = can(tx, project, 'admin_merge_request') ? input : {};
     if (input.target_branch !== undefined && input.target_branch !== before.target_branch) requireOpenOrClosed(before);
     const title = titleAfter(before, input);
     const changes = differences(
-      { ...before },
+      { ...before, merge_after: isoTime(before.merge_after) },
       {
         title,
         draft: title === undefined ? undefined : isDraftTitle(title),
@@ -181,17 +226,21 @@ export const updateMergeRequest = async (
         target_branch: input.target_branch,
         milestone_id: await readMilestone(tx, project, review.milestone_id),
         discussion_locked: review.discussion_locked,
+        time_estimate: review.time_estimate,
         squash: input.squash === undefined ? undefined : squashFor(project, input.squash),
         force_remove_source_branch: input.remove_source_branch,
+        merge_after: input.merge_after,
         allow_collaboration: collaborates,
         approvals_before_merge:
           project.access_level >= MAINTAINER || tx.actor.isAdmin ? review.approvals_before_merge : undefined,
       },
     );
-    const values: Updateable<MergeRequests> = Object.fromEntries(
-      Object.entries(changes).map(([name, { current }]) => [name, current]),
-    );
-    await changeLabels(tx, project, before, review, changes);
+    const values: Updateable<MergeRequests> = newValues(changes);
+    const labels = await changeLabels(tx, project, { merge_request_id: before.id }, review);
+    if (labels) changes.labels = labels;
+    if (quick?.subscribed !== undefined) await setSubscription(tx, 'merge_request', before.id, quick.subscribed);
+    const spent = await changeSpentTime(tx, { merge_request_id: before.id }, review);
+    if (spent) changes.total_time_spent = spent;
     await changePeople(tx, project, before, review, changes);
     if (Object.keys(changes).length === 0) return before;
     if (changes.target_branch || changes.state?.current === 'opened') {
@@ -200,38 +249,26 @@ export const updateMergeRequest = async (
         throw refusal('unprocessable', "You can't use same project/branch for source and target");
       await requireUnique(tx, { ...before, target_branch });
     }
-    const isEdited = changes.title !== undefined || changes.description !== undefined;
+    // What was approved was a change to the other branch (reference: merge-requests §1).
+    if (changes.target_branch) await withdrawAll(tx, project, before);
     const isRefreshed = changes.target_branch !== undefined || changes.state?.current === 'opened';
     await tx.db
       .updateTable('merge_requests')
       .set({
         ...values,
-        ...(changes.state
-          ? changes.state.current === 'closed'
-            ? { closed_at: sql`now()`, closed_by_id: tx.actor.userId }
-            : { closed_at: null, closed_by_id: null }
-          : {}),
+        ...changeStamps(tx, changes),
         ...(isRefreshed && before.merge_status !== 'preparing' ? { merge_status: 'unchecked' } : {}),
-        ...(isEdited ? { last_edited_at: sql`now()`, last_edited_by_id: tx.actor.userId } : {}),
-        updated_at: sql`now()`,
-        updated_by_id: tx.actor.userId,
       })
       .where('id', '=', before.id)
       .execute();
-    // What was approved was a change to the other branch (reference: merge-requests §1).
-    if (changes.target_branch) {
-      await tx.db.deleteFrom('merge_request_approvals').where('merge_request_id', '=', before.id).execute();
-    }
     const after = await getMergeRequest(tx, project, before.iid);
     const { updated_at, updated_by_id, last_edited_at, last_edited_by_id } = after;
     Object.assign(
       changes,
       differences({ ...before }, { updated_at, updated_by_id, last_edited_at, last_edited_by_id }),
     );
-    await recordHistory(tx, { merge_request_id: after.id }, [
-      ...(changes.state ? [{ kind: 'state', state: after.state === 'closed' ? 'closed' : 'reopened' } as const] : []),
-      ...milestoneHistory(before.milestone_id, after.milestone_id),
-    ]);
+    await recordHistory(tx, { merge_request_id: after.id }, updateHistory(before, after));
+    await recordChangeNotes(tx, { merge_request_id: after.id }, changes);
     const kind = !changes.state
       ? mergeRequestUpdated
       : after.state === 'closed'
@@ -241,81 +278,29 @@ export const updateMergeRequest = async (
     if (isRefreshed) {
       tx.enqueue(refreshMergeRequest, { id: after.id }, { key: `merge_requests.refresh:${after.id}` });
     }
+    if (changes.target_branch) {
+      // If the target branch was deleted, the caller is the hub, and people start the pipeline.
+      requestPipelineForTarget(tx, after);
+      return endAutoMerge(tx, project, after, 'the target branch was changed');
+    }
+    if (changes.state?.current === 'closed') removeMergeRefLater(tx, after.id);
+    if (after.state === 'closed') return endAutoMerge(tx, project, after, 'the merge request was closed');
     return after;
   });
 };
 
-/** Deletes a merge request with its versions and comments. For owners. @throws DomainError `forbidden` */
-export const deleteMergeRequest = async (ctx: Context, project: ProjectRow, given: MergeRequestRow): Promise<void> => {
-  requireAbility(ctx, project, 'remove_merge_request');
-  await ctx.transaction(async (tx) => {
-    const row = await lockMergeRequest(tx, project, given);
-    // Before the deletion, while labels and people are still known.
-    await emitMergeRequest(tx, mergeRequestDeleted, project, row, {});
-    await tx.db.deleteFrom('merge_requests').where('id', '=', row.id).execute();
-    tx.enqueue(removeRefs, { project_id: project.id, iid: row.iid });
-  });
-};
-
 /** Developers, and the author while they can read merge requests. */
-const canUpdateMergeRequest = (ctx: Context, project: ProjectRow, row: MergeRequestRow): boolean =>
+export const canUpdateMergeRequest = (
+  ctx: Pick<Context, 'actor'>,
+  project: ProjectRow,
+  row: MergeRequestRow,
+): boolean =>
   can(ctx, project, 'admin_merge_request') ||
   (row.author_id !== null && row.author_id === ctx.actor.userId && can(ctx, project, 'create_merge_request_in'));
 
-/** Clients read these messages from a list. */
-const refusal = (code: 'conflict' | 'unprocessable', message: string) =>
-  new DomainError(code, message, { messages: [message] });
-
-/** Forks of one project, however distant, belong to one network. */
-const areRelated = async ({ db }: Context, source: ProjectRow, target: ProjectRow): Promise<boolean> => {
-  const rows = await db
-    .selectFrom('projects')
-    .select(['id', 'fork_network_id', 'forked_from_id'])
-    .where('id', 'in', [source.id, target.id])
-    .execute();
-  const [from, to] = [rows.find(({ id }) => id === source.id), rows.find(({ id }) => id === target.id)];
-  if (!from || !to) return false;
-  if (from.forked_from_id === to.id || to.forked_from_id === from.id) return true;
-  return from.fork_network_id !== null && from.fork_network_id === to.fork_network_id;
-};
-
-/** Only branches of forks that the caller may push to, in projects that others can see. */
-const mayCollaborate = async (
-  ctx: Context,
-  source: ProjectRow,
-  target: ProjectRow,
-  sourceBranch: string,
-): Promise<boolean> => {
-  if (source.id === target.id || !can(ctx, source, 'push_code')) return false;
-  if (source.visibility_level <= PRIVATE || target.visibility_level <= PRIVATE) return false;
-  const { branches } = await readProtections(ctx, source.id);
-  return matching(branches, sourceBranch).length === 0;
-};
-
 /** Returns whether merging will squash: the project decides, or leaves it to the author with a default. */
-const squashFor = ({ squash_option }: ProjectRow, wanted: boolean | undefined): boolean => {
-  if (squash_option === 'always') return true;
-  if (squash_option === 'never') return false;
-  return wanted ?? squash_option === 'default_on';
-};
-
-/** @throws DomainError `invalid` */
-const checkBranches = (branches: { readonly source_branch?: string; readonly target_branch?: string }): void => {
-  const wrong = Object.entries(branches).filter(([, name]) => !validRefName(name));
-  if (wrong.length > 0) throw invalid(Object.fromEntries(wrong.map(([field]) => [field, ['is invalid']])));
-};
-
-/** @throws DomainError `bad_request` if the source branch is gone */
-const requireSource = async (ctx: Context, row: MergeRequestRow): Promise<void> => {
-  // The branch of a fork that the caller cannot see counts too.
-  const path = await ctx.db
-    .selectFrom('projects')
-    .select('disk_path')
-    .where('id', '=', row.source_project_id ?? 0)
-    .executeTakeFirst();
-  const tip = path && (await ctx.services.git.resolve(path.disk_path, branchRef(row.source_branch)));
-  if (!tip) throw badRequest('The source branch does not exist, so the merge request cannot be reopened');
-};
+const squashFor = (project: ProjectRow, wanted: boolean | undefined): boolean =>
+  squashOnMerge({ squash: wanted ?? project.squash_option === 'default_on' }, project);
 
 /** @throws DomainError `bad_request` for one that is merged, or about to be */
 const requireOpenOrClosed = ({ state }: MergeRequestRow): void => {
@@ -325,8 +310,11 @@ const requireOpenOrClosed = ({ state }: MergeRequestRow): void => {
 };
 
 /** Undefined if the title stays. @throws DomainError `invalid` */
-const titleAfter = (row: MergeRequestRow, { title, draft }: MergeRequestChanges): string | undefined => {
-  if (title !== undefined) return readTitle(title);
+const titleAfter = (
+  row: Pick<MergeRequestRow, 'title'>,
+  { title, draft }: Pick<MergeRequestChanges, 'title' | 'draft'>,
+): string | undefined => {
+  if (title !== undefined) return readTitle(draft === undefined ? title : withDraftMark(title, draft));
   return draft === undefined ? undefined : readTitle(withDraftMark(row.title, draft));
 };
 
@@ -337,114 +325,4 @@ const stateAfter = (row: MergeRequestRow, event: MergeRequestChanges['state_even
     throw badRequest(`state_event is not allowed for a merge request that is ${row.state}`);
   }
   return event === 'close' ? 'closed' : 'opened';
-};
-
-interface Route extends Pick<MergeRequestRow, 'project_id' | 'source_project_id' | 'source_branch' | 'target_branch'> {
-  readonly id?: number;
-}
-
-/**
- * Requires that no other open merge request has the same branches. The lock on the project's counter lasts until the
- * transaction ends.
- */
-const requireUnique = async (tx: Tx, { id = 0, ...route }: Route): Promise<void> => {
-  const { project_id, source_project_id, source_branch, target_branch } = route;
-  if (source_project_id === null) return;
-  await sql`
-    select from project_counters where project_id = ${project_id} and kind = 'merge_request' for update`.execute(tx.db);
-  const other = await tx.db
-    .selectFrom('merge_requests')
-    .select('iid')
-    .where('project_id', '=', project_id)
-    .where('source_project_id', '=', source_project_id)
-    .where('source_branch', '=', source_branch)
-    .where('target_branch', '=', target_branch)
-    .where('state', 'in', ['opened', 'locked'])
-    .where('id', '<>', id)
-    .orderBy('iid')
-    .limit(1)
-    .executeTakeFirst();
-  if (other)
-    throw refusal('conflict', `Another open merge request already exists for this source branch: !${other.iid}`);
-};
-
-/** Returns those users who can read the merge requests; null to leave the people as they are. */
-const readersWanted = async (
-  tx: Tx,
-  project: ProjectRow,
-  userIds: readonly number[] | undefined,
-): Promise<readonly number[] | null> => {
-  if (userIds === undefined) return null;
-  const wanted = [...new Set(userIds)].filter((id) => id !== 0);
-  const readers = await readersByProject(tx, [{ project, userIds: wanted }], REPORTER, isOpenForReview);
-  const found = wanted.filter((id) => readers.get(project.id)?.has(id)).sort((a, b) => a - b);
-  return found.length === 0 && wanted.length > 0 ? null : found;
-};
-
-type PeopleTable = 'merge_request_assignees' | 'merge_request_reviewers';
-
-const setPeople = async (
-  tx: Tx,
-  table: PeopleTable,
-  merge_request_id: number,
-  before: readonly number[],
-  after: readonly number[] | null,
-): Promise<boolean> => {
-  if (after === null) return false;
-  const added = after.filter((id) => !before.includes(id));
-  const removed = before.filter((id) => !after.includes(id));
-  if (added.length > 0) {
-    await tx.db
-      .insertInto(table)
-      .values(added.map((user_id) => ({ merge_request_id, user_id })))
-      .execute();
-  }
-  if (removed.length > 0) {
-    await tx.db
-      .deleteFrom(table)
-      .where('merge_request_id', '=', merge_request_id)
-      .where('user_id', 'in', removed)
-      .execute();
-  }
-  return added.length + removed.length > 0;
-};
-
-const changePeople = async (
-  tx: Tx,
-  project: ProjectRow,
-  { id }: MergeRequestRow,
-  review: Review & Pick<MergeRequestChanges, 'people_mode'>,
-  changes: Changes,
-): Promise<void> => {
-  const known = (await mergeRequestStatsByIds(tx, [id])).get(id);
-  for (const kind of ['assignee', 'reviewer'] as const) {
-    const before = known?.[`${kind}_ids`] ?? [];
-    const given = review[`${kind}_ids`];
-    const after =
-      given && review.people_mode === 'remove'
-        ? before.filter((each) => !given.includes(each))
-        : await readersWanted(tx, project, given && review.people_mode === 'append' ? [...before, ...given] : given);
-    if (!(await setPeople(tx, `merge_request_${kind}s`, id, before, after))) continue;
-    const people = await userSummariesByIds(tx, [...before, ...(after ?? [])]);
-    const shown = (ids: readonly number[]) =>
-      ids.flatMap((each) => {
-        const person = people.get(each);
-        return person ? [hookUser(tx, person)] : [];
-      });
-    changes[`${kind}s`] = { previous: shown(before), current: shown(after ?? []) };
-  }
-};
-
-const changeLabels = async (
-  tx: Tx,
-  project: ProjectRow,
-  { id }: MergeRequestRow,
-  review: Review,
-  changes: Changes,
-): Promise<void> => {
-  const before = (await labelsByMergeRequestIds(tx, [id])).get(id) ?? [];
-  const after = await wantedLabels(tx, project, before, review);
-  if (await setLabels(tx, { merge_request_id: id }, before, after)) {
-    changes.labels = { previous: before.map(hookLabel), current: after.map(hookLabel) };
-  }
 };

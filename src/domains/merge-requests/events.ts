@@ -54,6 +54,8 @@ const payload = z.object({
   changes: changesSchema,
   /** For new commits: the head before them. */
   oldrev: z.string().optional(),
+  /** Who did it. An event that a job emits has no actor, although somebody opened the merge request or pushed. */
+  by_id: z.number().nullable().optional(),
 });
 export type MergeRequestPayload = z.output<typeof payload>;
 
@@ -90,4 +92,26 @@ export const mergeRequestMerged = defineEvent('merge_request.merged', payload, {
   body: bodyOf('merge'),
   part,
 });
+const approvalPayload = payload.extend({
+  /** The users who have approved, or whose approvals are gone. */
+  user_ids: z.array(z.number()),
+  /** Whether nothing is left to approve, or this ended the approved state. */
+  is_decisive: z.boolean(),
+  /** Set if a push removed the approvals. */
+  system_action: z.enum(['approvals_reset_on_push', 'code_owner_approvals_reset_on_push']).optional(),
+});
+export type ApprovalPayload = z.output<typeof approvalPayload>;
+
+export const mergeRequestApproved = defineEvent('merge_request.approved', approvalPayload, {
+  trigger,
+  body: bodyOf(({ is_decisive }: ApprovalPayload) => (is_decisive ? 'approved' : 'approval')),
+  part,
+});
+export const mergeRequestUnapproved = defineEvent('merge_request.unapproved', approvalPayload, {
+  trigger,
+  body: bodyOf(({ is_decisive }: ApprovalPayload) => (is_decisive ? 'unapproved' : 'unapproval')),
+  part,
+});
+/** The state of a review has changed otherwise: a reviewer asks for changes, or no longer. */
+export const mergeRequestReviewed = defineEvent('merge_request.reviewed', payload, { part });
 export const mergeRequestDeleted = defineEvent('merge_request.deleted', payload, { part });

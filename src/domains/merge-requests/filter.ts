@@ -1,13 +1,26 @@
 import { type RawBuilder, sql } from 'kysely';
-import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
+import { LIST_SCOPES, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
-import type { SortKey } from '#platform/db/list.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import { type DeployedFilter, deploymentsOf, wasDeployed } from './deployed.ts';
 import type { MergeRequestState } from './model.ts';
-import type { MergeRequestRow } from './queries.ts';
 
-export type MergeRequestOrder = 'created_at' | 'updated_at' | 'title' | 'merged_at' | 'closed_at';
+/** Which merge requests a list covers. All but `all` are empty for anonymous callers. */
+export const MERGE_REQUEST_SCOPES = [...LIST_SCOPES, 'reviews_for_me'] as const;
+export type MergeRequestScope = (typeof MERGE_REQUEST_SCOPES)[number];
+
+export const MERGE_REQUEST_ORDERS = [
+  'created_at',
+  'updated_at',
+  'title',
+  'merged_at',
+  'label_priority',
+  'milestone_due',
+  'popularity',
+  'priority',
+] as const;
+export type MergeRequestOrder = (typeof MERGE_REQUEST_ORDERS)[number] | 'closed_at';
 
 /** None, any, or one of these. */
 export type Choice<T> = 'None' | 'Any' | readonly T[];
@@ -24,24 +37,31 @@ export interface Criteria {
   readonly labels?: Choice<string> | null | undefined;
   readonly milestone?: Choice<string> | null | undefined;
   readonly author?: Person | null | undefined;
-  readonly assignee?: 'None' | 'Any' | Person | null | undefined;
+  /** Requires all of these. */
+  readonly assignees?: Choice<Person> | null | undefined;
   readonly reviewer?: 'None' | 'Any' | Person | null | undefined;
   /** An emoji that the caller has added. */
   readonly my_reaction_emoji?: string | null | undefined;
 }
 
 /** Selects and orders merge requests (specification 2 §4.4). Null and absent mean the same. */
-export interface MergeRequestFilter extends Criteria {
+export interface MergeRequestFilter extends Criteria, DeployedFilter {
   readonly iids?: readonly number[] | null | undefined;
   readonly state?: MergeRequestState | 'all' | null | undefined;
-  readonly scope?: ListScope | null | undefined;
+  readonly scope?: MergeRequestScope | null | undefined;
   readonly approved?: boolean | null | undefined;
   /** By all of these users. */
-  readonly approved_by_ids?: Choice<number> | null | undefined;
+  readonly approved_by?: Choice<Person> | null | undefined;
+  /** All of these users are named by a rule: one of the merge request, or of the project if it has none of its own. */
+  readonly approvers?: Choice<Person> | null | undefined;
   readonly merge_user?: Person | null | undefined;
+  readonly source_project_id?: number | null | undefined;
+  readonly milestone_id?: number | null | undefined;
   readonly source_branches?: readonly string[] | null | undefined;
   readonly target_branches?: readonly string[] | null | undefined;
   readonly draft?: boolean | null | undefined;
+  /** Has a title that marks a draft: the marks of `draft`, or `Draft - ` (reference: merge-requests §6). */
+  readonly wip?: boolean | null | undefined;
   readonly search?: string | null | undefined;
   /** Defaults to title and description. */
   readonly search_in?: readonly Searched[] | null | undefined;
@@ -53,8 +73,6 @@ export interface MergeRequestFilter extends Criteria {
   readonly merged_before?: string | null | undefined;
   /** Contains this commit, or resulted in it when merged. */
   readonly commit_sha?: string | undefined;
-  /** Set if the filter has a condition that nothing here can meet. */
-  readonly nothing?: boolean | null | undefined;
   readonly not?: Criteria | null | undefined;
   readonly order_by?: MergeRequestOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
@@ -66,34 +84,43 @@ type Condition = RawBuilder<boolean>;
 export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[] => {
   const all = [...criteria(actor, filter), ...(filter.labels ? allLabels(filter.labels) : [])];
   const add = (condition: Condition) => all.push(condition);
-  if (filter.nothing) add(sql`false`);
+  const deployments = deploymentsOf(filter);
+  if (deployments) add(wasDeployed(actor, deployments));
   if (filter.iids) add(sql`merge_requests.iid = any (${filter.iids}::bigint[])`);
   if (filter.state && filter.state !== 'all') add(sql`merge_requests.state = ${filter.state}`);
   if (filter.scope === 'created_by_me') add(sql`merge_requests.author_id = ${actor.userId ?? 0}`);
   if (filter.scope === 'assigned_to_me') add(holds('merge_request_assignees', { id: actor.userId ?? 0 }));
+  if (filter.scope === 'reviews_for_me') add(holds('merge_request_reviewers', { id: actor.userId ?? 0 }));
   if (filter.approved != null) {
     const approved = sql<boolean>`exists (select 1 from merge_request_approvals v where v.merge_request_id = merge_requests.id)`;
     add(filter.approved ? approved : sql`not ${approved}`);
   }
-  if (filter.approved_by_ids) {
-    const { approved_by_ids: ids } = filter;
-    add(
-      typeof ids === 'string'
-        ? anyOrNone(ids, sql`select 1 from merge_request_approvals v where v.merge_request_id = merge_requests.id`)
-        : sql`(select count(*) from merge_request_approvals v where v.merge_request_id = merge_requests.id
-            and v.user_id = any (${ids}::bigint[])) = ${new Set(ids).size}`,
+  if (filter.approved_by) {
+    all.push(
+      ...everyOne(filter.approved_by, sql`merge_request_approvals v where v.merge_request_id = merge_requests.id`),
     );
   }
-  if (filter.merge_user) add(sql`merge_requests.merge_user_id in ${idsOf(filter.merge_user)}`);
+  if (filter.approvers) {
+    // Rules are for signed-in readers.
+    all.push(...(actor.userId === null ? [sql<boolean>`false`] : everyOne(filter.approvers, NAMED_APPROVERS)));
+  }
+  if (filter.merge_user) add(sql`merge_requests.merge_user_id = ${idOf(filter.merge_user)}`);
   if (filter.commit_sha !== undefined) {
     const { commit_sha: sha } = filter;
     add(sql`(${sha} in (merge_requests.merge_commit_sha, merge_requests.squash_commit_sha) or exists (
       select 1 from merge_request_diffs d join merge_request_diff_commits c on c.diff_id = d.id
       where d.merge_request_id = merge_requests.id and c.sha = ${sha}))`);
   }
+  if (filter.source_project_id != null) add(sql`merge_requests.source_project_id = ${filter.source_project_id}`);
   if (filter.source_branches) add(sql`merge_requests.source_branch = any (${filter.source_branches}::text[])`);
   if (filter.target_branches) add(sql`merge_requests.target_branch = any (${filter.target_branches}::text[])`);
   if (filter.draft != null) add(filter.draft ? sql`merge_requests.draft` : sql`not merge_requests.draft`);
+  if (filter.wip != null) {
+    add(
+      sql`merge_requests.title ${sql.raw(filter.wip ? '' : 'not ')}ilike ${sql.raw(filter.wip ? 'any' : 'all')} (${WIP_TITLES}::text[])`,
+    );
+  }
+  if (filter.milestone_id != null) add(sql`merge_requests.milestone_id = ${filter.milestone_id}`);
   if (filter.search) {
     const pattern = containing(filter.search);
     const places = filter.search_in?.length ? filter.search_in : SEARCHED;
@@ -113,12 +140,17 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   // Each condition is negated separately: neither this author nor that label.
   for (const condition of filter.not ? criteria(actor, filter.not) : []) add(sql`(${condition}) is not true`);
   if (filter.not?.labels) add(sql`not ${oneLabel(filter.not.labels)}`);
+  // An unknown reviewer finds nothing, not even when negated (reference: merge-requests §6).
+  const { reviewer } = filter.not ?? {};
+  if (reviewer && typeof reviewer !== 'string') add(sql`exists (select from users u where u.id = ${idOf(reviewer)})`);
   return all;
 };
 
+const WIP_TITLES = ['draft:%', 'draft - %', '[draft]%', '(draft)%'];
+
 const criteria = (actor: Actor, filter: Criteria): Condition[] => {
   const all: Condition[] = [];
-  const { milestone, author, assignee, reviewer, my_reaction_emoji: emoji } = filter;
+  const { milestone, author, assignees, reviewer, my_reaction_emoji: emoji } = filter;
   if (milestone) {
     all.push(
       typeof milestone === 'string'
@@ -126,8 +158,9 @@ const criteria = (actor: Actor, filter: Criteria): Condition[] => {
         : sql`merge_requests.milestone_id in (select m.id from milestones m where m.title = any (${milestone}::text[]))`,
     );
   }
-  if (author) all.push(sql`merge_requests.author_id in ${idsOf(author)}`);
-  if (assignee) all.push(holds('merge_request_assignees', assignee));
+  if (author) all.push(sql`merge_requests.author_id = ${idOf(author)}`);
+  for (const assignee of typeof assignees === 'string' ? [assignees] : (assignees ?? []))
+    all.push(holds('merge_request_assignees', assignee));
   if (reviewer) all.push(holds('merge_request_reviewers', reviewer));
   if (emoji) {
     const mine = sql`select 1 from award_emoji e where e.merge_request_id = merge_requests.id and e.user_id = ${actor.userId ?? 0}`;
@@ -157,42 +190,33 @@ const allLabels = (labels: Choice<string>): Condition[] => {
   ];
 };
 
-const lowered = (titles: readonly string[]): string[] => [...new Set(titles.map((title) => title.toLowerCase()))];
+export const lowered = (titles: readonly string[]): string[] => [
+  ...new Set(titles.map((title) => title.toLowerCase())),
+];
 
 const anyOrNone = (choice: 'None' | 'Any', rows: RawBuilder<unknown>): Condition =>
   choice === 'Any' ? sql`exists (${rows})` : sql`not exists (${rows})`;
+
+const NAMED_APPROVERS = sql`approval_rule_users v join approval_rules r on r.id = v.rule_id
+  where (r.merge_request_id = merge_requests.id or (r.project_id = merge_requests.project_id
+    and not exists (select from approval_rules own where own.merge_request_id = merge_requests.id)))`;
+
+/** Requires each of the users among the rows `v`, or anybody at all (or nobody). */
+const everyOne = (choice: Choice<Person>, rows: RawBuilder<unknown>): Condition[] =>
+  typeof choice === 'string'
+    ? [anyOrNone(choice, sql`select 1 from ${rows}`)]
+    : choice.map((person) => sql`exists (select 1 from ${rows} and v.user_id = ${idOf(person)})`);
 
 const holds = (
   table: 'merge_request_assignees' | 'merge_request_reviewers',
   whom: 'None' | 'Any' | Person,
 ): Condition => {
   const rows = sql`select 1 from ${sql.table(table)} held where held.merge_request_id = merge_requests.id`;
-  return typeof whom === 'string' ? anyOrNone(whom, rows) : sql`exists (${rows} and held.user_id in ${idsOf(whom)})`;
+  return typeof whom === 'string' ? anyOrNone(whom, rows) : sql`exists (${rows} and held.user_id = ${idOf(whom)})`;
 };
 
-const idsOf = ({ id, username }: Person): RawBuilder<unknown> =>
+/** Selects the id of the user, or nothing. */
+export const idOf = ({ id, username }: Person): RawBuilder<unknown> =>
   id != null
-    ? sql`(${id}::bigint)`
+    ? sql`${id}::bigint`
     : sql`(select u.id from users u where lower(u.username) = ${username?.toLowerCase()})`;
-
-/** Returns the sort keys of the list. Missing merge and close times sort as earliest. */
-export const sortKeys = ({ order_by }: MergeRequestFilter): readonly SortKey<MergeRequestRow>[] => {
-  const byId: SortKey<MergeRequestRow> = { by: sql.ref('merge_requests.id'), of: (row) => row.id };
-  switch (order_by) {
-    case 'title':
-      return [{ by: sql.ref('merge_requests.title'), of: (row) => row.title }, byId];
-    case 'updated_at':
-      return [{ by: sql.ref('merge_requests.updated_at'), of: (row) => row.updated_at }, byId];
-    case 'merged_at':
-    case 'closed_at':
-      return [
-        {
-          by: sql`coalesce(${sql.ref(`merge_requests.${order_by}`)}, '-infinity'::timestamptz)`,
-          of: (row) => row[order_by] ?? '-infinity',
-        },
-        byId,
-      ];
-    default:
-      return [{ by: sql.ref('merge_requests.created_at'), of: (row) => row.created_at }, byId];
-  }
-};

@@ -1,14 +1,21 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { recordHistory } from '#domains/planning/history.ts';
+import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { pushReceived } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { endAutoMerge } from './auto-merge.ts';
+import { updateMergeRequest } from './commands.ts';
 import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
-import { lockMergeRequest, type MergeRequestRow } from './queries.ts';
+import { branchNote } from './pushed-commits.ts';
+import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from './queries.ts';
+import { recheckTarget } from './rechecking.ts';
+import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
 import { refreshMergeRequest } from './versions.ts';
 
@@ -22,7 +29,7 @@ export const followPushes = defineFollower({
     const { rows } = await sql<{ project_id: number; ref: string; actor_id: number | null }>`
       select events.project_id, events.payload ->> 'ref' as ref, (array_agg(events.actor_id order by events.id desc))[1] as actor_id
       from events
-      where events.id = any (${events.map(({ id }) => id)}::bigint[]) and exists (
+      where events.position = any (${events.map(({ position }) => position)}::bigint[]) and exists (
         select from merge_requests mr where mr.state = 'opened' and (
           (mr.project_id = events.project_id and mr.target_branch = ${SHORT_NAME})
           or (mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME})))
@@ -56,7 +63,8 @@ export const followBranch = defineJob({
     const tip = await git.resolve(project.disk_path, branchRef(branch));
     if (tip === null) {
       for (const row of await openOnes(ctx, { source: project, branch }))
-        await endMergeRequest(ctx, row, 'closed', null);
+        await endMergeRequest(ctx, row, 'closed', user_id);
+      await retarget(ctx, project, branch);
       return;
     }
     const into = await openOnes(ctx, { target: project, branch });
@@ -67,16 +75,47 @@ export const followBranch = defineJob({
     const heads = (await git.readCommits(project.disk_path, named)).map(({ id }) => id);
     const contained = await git.containedIn(project.disk_path, tip, heads);
     const isMerged = ({ diff_head_sha }: OpenOne) => diff_head_sha !== null && contained.has(diff_head_sha);
+    const mergeOf = async ({ diff_head_sha }: OpenOne) =>
+      diff_head_sha && git.mergeCommitOf(project.disk_path, tip, diff_head_sha);
     const merged = (await withCommits(ctx, into)).filter(isMerged);
-    for (const row of merged) await endMergeRequest(ctx, row, 'merged', user_id);
+    for (const row of merged) await endMergeRequest(ctx, row, 'merged', user_id, await mergeOf(row));
     const ended = new Set(merged.map(({ id }) => id));
-    const others = [...(await openOnes(ctx, { source: project, branch })), ...into].filter(({ id }) => !ended.has(id));
+    const from = await openOnes(ctx, { source: project, branch });
     await ctx.transaction(async (tx) => {
-      for (const id of new Set(others.map((row) => row.id)))
-        tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+      for (const { id } of from.filter((row) => !ended.has(row.id)))
+        tx.enqueue(refreshMergeRequest, { id, user_id }, { key: `merge_requests.refresh:${id}` });
+      if (into.some(({ id }) => !ended.has(id)))
+        tx.enqueue(recheckTarget, { project_id, branch }, { key: `merge_requests.recheck:${project_id}:${branch}` });
     });
   },
 });
+
+/** How many merge requests follow when their target branch was merged and deleted (reference: merge-requests §2). */
+const MAX_RETARGETED = 4;
+
+/** Points the open merge requests into a deleted branch at the branch that it was merged into. */
+const retarget = async (ctx: Context, project: ProjectRow, branch: string): Promise<void> => {
+  const merged = await ctx.db
+    .selectFrom('merge_requests')
+    .select('target_branch')
+    .where('project_id', '=', project.id)
+    .where('source_project_id', '=', project.id)
+    .where('source_branch', '=', branch)
+    .where('state', '=', 'merged')
+    .orderBy('merged_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!merged) return;
+  for (const { iid } of (await openOnes(ctx, { target: project, branch })).slice(0, MAX_RETARGETED)) {
+    const row = await getMergeRequest(ctx, project, iid);
+    try {
+      await updateMergeRequest(ctx, project, row, { target_branch: merged.target_branch });
+    } catch (error) {
+      // Another merge request has these branches already.
+      if (!(error instanceof DomainError)) throw error;
+    }
+  }
+};
 
 /** Few columns: texts are long, and a branch may have many merge requests. */
 type OpenOne = Pick<MergeRequestRow, 'id' | 'iid' | 'project_id' | 'target_branch' | 'diff_head_sha'>;
@@ -108,12 +147,13 @@ const withCommits = async (ctx: Context, rows: readonly OpenOne[]): Promise<Open
   return rows.filter(({ id }) => ids.has(id));
 };
 
-/** Closes a merge request, or marks it as merged by a push. */
+/** Closes a merge request, or marks it as merged by a push, which may have brought a merge commit. */
 const endMergeRequest = async (
   ctx: Context,
   row: OpenOne,
   state: 'closed' | 'merged',
   userId: number | null,
+  mergeCommit: string | null = null,
 ): Promise<void> => {
   const project = await findProject(ctx, { id: row.project_id });
   if (!project) return;
@@ -126,15 +166,22 @@ const endMergeRequest = async (
       .set({
         state,
         updated_at: sql`now()`,
-        ...(state === 'closed' ? { closed_at: sql`now()` } : { merged_at: sql`now()`, merge_user_id: userId }),
+        ...(state === 'closed'
+          ? { closed_at: sql`now()`, closed_by_id: userId }
+          : { merged_at: sql`now()`, merge_user_id: userId, merge_commit_sha: mergeCommit }),
       })
       .where('id', '=', before.id)
       .execute();
     const pusher = { ...tx, actor: { ...tx.actor, userId } };
+    // Only a deleted branch closes.
+    if (state === 'closed')
+      await recordSystemNotes(pusher, { merge_request_id: before.id }, [branchNote('deleted', before)]);
     await recordHistory(pusher, { merge_request_id: before.id }, [{ kind: 'state', state }]);
     const after = await lockMergeRequest(tx, project, before);
-    await emitMergeRequest(tx, state === 'closed' ? mergeRequestClosed : mergeRequestMerged, project, after, {
+    await emitMergeRequest(pusher, state === 'closed' ? mergeRequestClosed : mergeRequestMerged, project, after, {
       state: { previous: before.state, current: state },
     });
+    removeMergeRefLater(tx, before.id);
+    if (state === 'closed') await endAutoMerge(tx, project, after, 'the source branch was deleted');
   });
 };

@@ -1,5 +1,6 @@
 import { PipelineConnection, PipelineRef } from '#domains/ci/graphql.ts';
 import { LabelConnection, LabelRef, loadMergeRequestLabels } from '#domains/labels/graphql.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { loadMilestone, MilestoneRef } from '#domains/milestones/graphql.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
@@ -12,33 +13,28 @@ import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
-import type { Selection } from '#graphql/lookahead.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
+import { AUTO_MERGE_STRATEGY } from './auto-merge.ts';
+import { canUpdateMergeRequest } from './commands.ts';
+import { DETAILED_MERGE_STATUSES, mergeabilityByIds } from './mergeability.ts';
 import {
-  DETAILED_MERGE_STATUSES,
-  detailedMergeStatus,
+  descriptionProse,
   fullReference,
   MERGE_REQUEST_STATES,
   mergeRequestWebUrl,
   shownMergeStatus,
   squashOnMerge,
   stateOf,
+  titleProse,
 } from './model.ts';
 import {
-  type DiffCommitRow,
-  type DiffStat,
-  diffStatsByDiffIds,
-  diffsByMergeRequestIds,
   headPipelinesByIds,
-  listDiffCommitsBelow,
   listPipelinesBelowMergeRequests,
-  type MergeRequestColumn,
-  type MergeRequestDiffRow,
   type MergeRequestRow,
   type MergeRequestStats,
   mergeRequestStatsByIds,
 } from './queries.ts';
+import { diffsByMergeRequestIds, type MergeRequestDiffRow } from './version-queries.ts';
 
 /** A merge request. Downstream domains add fields with `builder.objectField(MergeRequestRef, ...)`. */
 export const MergeRequestRef = builder.objectRef<MergeRequestRow>('MergeRequest');
@@ -51,9 +47,9 @@ export const MergeRequestStateEnum = builder.enumType('MergeRequestState', {
   values: [...MERGE_REQUEST_STATES, 'all'] as const,
 });
 
-const upperCase = <const T extends string>(words: readonly T[]) => {
+const upperCase = <const T extends string>(words: readonly T[], names: { readonly [K in T]?: string } = {}) => {
   const values: Record<string, { readonly value: T }> = {};
-  for (const word of words) values[word.toUpperCase()] = { value: word };
+  for (const word of words) values[names[word] ?? word.toUpperCase()] = { value: word };
   return values;
 };
 const MergeStatusEnum = builder.enumType('MergeStatus', {
@@ -65,86 +61,29 @@ const MergeStatusEnum = builder.enumType('MergeStatus', {
     CANNOT_BE_MERGED_RECHECK: { value: 'cannot_be_merged_recheck' },
   } as const,
 });
-const DetailedMergeStatusEnum = builder.enumType('DetailedMergeStatus', { values: upperCase(DETAILED_MERGE_STATUSES) });
-
-const loadStats: (ctx: Context, id: number) => Promise<MergeRequestStats | null> = loader(mergeRequestStatsByIds);
-const loadDiff: (ctx: Context, id: number) => Promise<MergeRequestDiffRow | null> = loader(diffsByMergeRequestIds);
-const loadDiffStats = loader(diffStatsByDiffIds);
-const loadHeadPipeline = loader(headPipelinesByIds);
-
-/** The columns that each field of MergeRequest reads. Fields that are not listed read the whole row. */
-const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([
-  ['__typename', []],
-  ['id', ['id']],
-  ['iid', ['iid']],
-  ['title', ['title']],
-  ['description', ['description']],
-  ['descriptionHtml', ['description']],
-  ['state', ['state']],
-  ['draft', ['draft']],
-  ['sourceBranch', ['source_branch']],
-  ['targetBranch', ['target_branch']],
-  ['projectId', ['project_id']],
-  ['targetProjectId', ['project_id']],
-  ['project', ['project_id']],
-  ['author', ['author_id']],
-  ['milestone', ['milestone_id']],
-  ['labels', ['id']],
-  ['assignees', ['id']],
-  ['reviewers', ['id']],
-  ['createdAt', ['created_at']],
-  ['updatedAt', ['updated_at']],
-  ['mergedAt', ['merged_at']],
-  ['closedAt', ['closed_at']],
-  ['webUrl', ['iid', 'project_path']],
-  ['webPath', ['iid', 'project_path']],
-  ['reference', ['iid', 'project_path']],
-  ['upvotes', ['id']],
-  ['downvotes', ['id']],
-  ['userNotesCount', ['id']],
-]);
-const columnsOfSelection = new WeakMap<Selection, readonly MergeRequestColumn[] | undefined>();
-
-/** Returns the columns to read for a selection; undefined for all. */
-export const mergeRequestColumns = (selection: Selection): readonly MergeRequestColumn[] | undefined => {
-  if (columnsOfSelection.has(selection)) return columnsOfSelection.get(selection);
-  const columns = new Set<MergeRequestColumn>(['id']);
-  let isKnown = true;
-  for (const field of Object.keys(selection)) {
-    const read = columnsOfField.get(field);
-    if (!read) isKnown = false;
-    for (const column of read ?? []) columns.add(column);
-  }
-  const found = isKnown ? [...columns] : undefined;
-  columnsOfSelection.set(selection, found);
-  return found;
-};
-
-const DiffRefs = builder.objectRef<MergeRequestDiffRow>('DiffRefs').implement({
-  fields: (t) => ({
-    baseSha: t.exposeString('base_commit_sha'),
-    headSha: t.exposeString('head_commit_sha'),
-    startSha: t.exposeString('start_commit_sha'),
+const DetailedMergeStatusEnum = builder.enumType('DetailedMergeStatus', {
+  // Frontends know some by other names.
+  values: upperCase(DETAILED_MERGE_STATUSES, {
+    merge_request_blocked: 'BLOCKED_STATUS',
+    title_regex: 'TITLE_NOT_MATCHING',
   }),
 });
 
-const DiffStats = builder.objectRef<DiffStat>('DiffStats').implement({
-  description: 'Lines added and removed in a file.',
-  fields: (t) => ({
-    path: t.exposeString('path', { nullable: false }),
-    additions: t.exposeInt('additions', { nullable: false }),
-    deletions: t.exposeInt('deletions', { nullable: false }),
-  }),
-});
+export const loadStats: (ctx: Context, id: number) => Promise<MergeRequestStats | null> =
+  loader(mergeRequestStatsByIds);
+export const loadDiff: (ctx: Context, id: number) => Promise<MergeRequestDiffRow | null> =
+  loader(diffsByMergeRequestIds);
+export const loadHeadPipeline = loader(headPipelinesByIds);
+export const loadMergeability = loader(mergeabilityByIds);
 
-const DiffStatsSummary = builder
-  .objectRef<{ readonly additions: number; readonly deletions: number; readonly files: number }>('DiffStatsSummary')
+/** The commits between which a diff is. */
+export const DiffRefs = builder
+  .objectRef<Pick<MergeRequestDiffRow, 'base_commit_sha' | 'head_commit_sha' | 'start_commit_sha'>>('DiffRefs')
   .implement({
     fields: (t) => ({
-      additions: t.exposeInt('additions', { nullable: false }),
-      deletions: t.exposeInt('deletions', { nullable: false }),
-      changes: t.int({ nullable: false, resolve: ({ additions, deletions }) => additions + deletions }),
-      fileCount: t.exposeInt('files', { nullable: false }),
+      baseSha: t.exposeString('base_commit_sha'),
+      headSha: t.exposeString('head_commit_sha'),
+      startSha: t.exposeString('start_commit_sha'),
     }),
   });
 
@@ -157,30 +96,11 @@ const TaskCompletionStatus = builder
     }),
   });
 
-const MergeRequestCommit = builder.objectRef<DiffCommitRow>('MergeRequestCommit').implement({
-  description: 'A commit as stored with the merge request, even if the repository no longer has it.',
-  fields: (t) => ({
-    sha: t.exposeString('sha', { nullable: false }),
-    shortId: t.string({ nullable: false, resolve: ({ sha }) => sha.slice(0, 8) }),
-    title: t.string({ resolve: ({ message }) => message && (message.split('\n', 1)[0] ?? '') }),
-    message: t.exposeString('message'),
-    authorName: t.exposeString('author_name'),
-    authorEmail: t.exposeString('author_email'),
-    authoredDate: t.expose('authored_date', { type: 'Time' }),
-    committerName: t.exposeString('committer_name'),
-    committerEmail: t.exposeString('committer_email'),
-    committedDate: t.expose('committed_date', { type: 'Time' }),
-  }),
-});
-const MergeRequestCommitConnection = builder.connectionObject(
-  { type: MergeRequestCommit, name: 'MergeRequestCommitConnection' },
-  { name: 'MergeRequestCommitEdge' },
-);
-
 interface Permitted {
   readonly project: ProjectRow;
+  readonly row: MergeRequestRow;
 }
-const MergeRequestPermissions = builder.objectRef<Permitted>('MergeRequestPermissions').implement({
+export const MergeRequestPermissions = builder.objectRef<Permitted>('MergeRequestPermissions').implement({
   description: 'What the caller may do with the merge request.',
   fields: (t) => {
     const may = (ability: ProjectAbility) =>
@@ -188,14 +108,16 @@ const MergeRequestPermissions = builder.objectRef<Permitted>('MergeRequestPermis
     return {
       readMergeRequest: may('read_merge_request'),
       adminMergeRequest: may('admin_merge_request'),
-      updateMergeRequest: may('admin_merge_request'),
+      updateMergeRequest: t.boolean({
+        nullable: false,
+        resolve: ({ project, row }, _args, ctx) => canUpdateMergeRequest(ctx, project, row),
+      }),
       createNote: may('create_note'),
       removeMergeRequest: may('remove_merge_request'),
     };
   },
 });
 
-const commitsBelow = batchedConnection((ctx, _args: ConnectionArguments) => listDiffCommitsBelow(ctx));
 const pipelinesBelow = batchedConnection((ctx, _args: ConnectionArguments) => listPipelinesBelowMergeRequests(ctx));
 
 /** Returns the project if the caller can see its pipelines. */
@@ -214,18 +136,8 @@ const statsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<MergeRequ
     downvotes: 0,
     user_notes_count: 0,
     user_discussions_count: 0,
-    unresolved_discussions: 0,
     total_time_spent: 0,
-    is_empty: false,
   };
-
-const diffStatsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<readonly DiffStat[] | null> => {
-  const diff = await loadDiff(ctx, id);
-  return diff && ((await loadDiffStats(ctx, diff.id)) ?? []);
-};
-
-/** Reading every line of a diff costs more than reading a row. */
-const READS_DIFF = { extensions: { cost: 5 } } as const;
 
 MergeRequestRef.implement({
   description: 'A merge request: commits of one branch to be merged into another.',
@@ -236,7 +148,7 @@ MergeRequestRef.implement({
         nullable: true,
         resolve: (row, _args, ctx) => (row[column] === null ? null : loadUser.find(ctx, row[column])),
       });
-    const people = (column: 'assignee_ids' | 'reviewer_ids' | 'approver_ids') =>
+    const people = (column: 'assignee_ids' | 'approver_ids') =>
       t.connection(
         {
           type: UserRef,
@@ -260,7 +172,8 @@ MergeRequestRef.implement({
       iid: t.string({ nullable: false, resolve: ({ iid }) => String(iid) }),
       title: t.exposeString('title', { nullable: false }),
       description: t.exposeString('description'),
-      descriptionHtml: t.string({ resolve: ({ description }) => descriptionHtml(description) }),
+      titleHtml: t.string({ resolve: (row, _args, ctx) => loadHtml(ctx, titleProse(row)) }),
+      descriptionHtml: t.string({ resolve: (row, _args, ctx) => loadHtml(ctx, descriptionProse(row)) }),
       state: t.field({ type: MergeRequestStateEnum, nullable: false, resolve: stateOf }),
       draft: t.exposeBoolean('draft', { nullable: false }),
       sourceBranch: t.exposeString('source_branch', { nullable: false }),
@@ -281,7 +194,6 @@ MergeRequestRef.implement({
       mergeUser: person('merge_user_id'),
       closedBy: person('closed_by_id'),
       assignees: people('assignee_ids'),
-      reviewers: people('reviewer_ids'),
       approvedBy: people('approver_ids'),
       labels: t.connection(
         {
@@ -306,16 +218,13 @@ MergeRequestRef.implement({
         type: MergeStatusEnum,
         resolve: shownMergeStatus,
       }),
+      mergeStatus: t.string({
+        deprecationReason: 'Use `detailedMergeStatus`.',
+        resolve: shownMergeStatus,
+      }),
       detailedMergeStatus: t.field({
         type: DetailedMergeStatusEnum,
-        resolve: async (row, _args, ctx) => {
-          const [project, stats, pipeline] = await Promise.all([
-            loadProject(ctx, row.project_id),
-            statsOf(ctx, row),
-            loadHeadPipeline(ctx, row.id),
-          ]);
-          return project && detailedMergeStatus(row, stats, project, pipeline);
-        },
+        resolve: async ({ id }, _args, ctx) => (await loadMergeability(ctx, id))?.detailed_merge_status ?? null,
       }),
       conflicts: t.boolean({ nullable: false, resolve: ({ merge_status }) => merge_status === 'cannot_be_merged' }),
       mergeError: t.exposeString('merge_error'),
@@ -330,6 +239,16 @@ MergeRequestRef.implement({
       }),
       mergeWhenPipelineSucceeds: t.exposeBoolean('merge_when_pipeline_succeeds'),
       autoMergeEnabled: t.exposeBoolean('merge_when_pipeline_succeeds', { nullable: false }),
+      autoMergeStrategy: t.string({
+        resolve: (row) => (row.merge_when_pipeline_succeeds ? AUTO_MERGE_STRATEGY : null),
+      }),
+      mergeAfter: t.expose('merge_after', { type: 'Time' }),
+      shouldBeRebased: t.boolean({
+        nullable: false,
+        description: 'The project merges only branches that contain the target, and this one does not.',
+        resolve: async ({ id }, _args, ctx) => (await loadMergeability(ctx, id))?.needs_rebase ?? false,
+      }),
+      rebaseInProgress: t.boolean({ nullable: false, resolve: ({ rebasing }) => rebasing !== null }),
       shouldRemoveSourceBranch: t.exposeBoolean('should_remove_source_branch'),
       forceRemoveSourceBranch: t.exposeBoolean('force_remove_source_branch'),
       allowCollaboration: t.exposeBoolean('allow_collaboration'),
@@ -337,40 +256,6 @@ MergeRequestRef.implement({
       imported: t.exposeBoolean('imported', { nullable: false }),
       diffHeadSha: t.exposeString('diff_head_sha'),
       diffRefs: t.field({ type: DiffRefs, resolve: ({ id }, _args, ctx) => loadDiff(ctx, id) }),
-      diffStats: t.field({
-        ...READS_DIFF,
-        type: [DiffStats],
-        args: { path: t.arg.string() },
-        resolve: async (row, { path }, ctx) => {
-          const stats = await diffStatsOf(ctx, row);
-          return path == null ? stats : (stats?.filter((each) => each.path === path) ?? null);
-        },
-      }),
-      diffStatsSummary: t.field({
-        ...READS_DIFF,
-        type: DiffStatsSummary,
-        resolve: async (row, _args, ctx) => {
-          const stats = await diffStatsOf(ctx, row);
-          return (
-            stats && {
-              files: stats.length,
-              additions: stats.reduce((sum, each) => sum + each.additions, 0),
-              deletions: stats.reduce((sum, each) => sum + each.deletions, 0),
-            }
-          );
-        },
-      }),
-      commitCount: t.int({
-        resolve: async ({ id }, _args, ctx) => (await loadDiff(ctx, id))?.commits_count ?? null,
-      }),
-      commits: t.connection(
-        {
-          type: MergeRequestCommit,
-          description: 'Newest first.',
-          resolve: (row, args, ctx, info) => commitsBelow(row.id, args, ctx, info),
-        },
-        MergeRequestCommitConnection,
-      ),
       headPipeline: t.field({
         type: PipelineRef,
         resolve: async (row, _args, ctx) => (await withPipelines(ctx, row.project_id)) && loadHeadPipeline(ctx, row.id),
@@ -412,7 +297,7 @@ MergeRequestRef.implement({
         type: MergeRequestPermissions,
         resolve: async (row, _args, ctx) => {
           const project = await loadProject(ctx, row.project_id);
-          return project && { project };
+          return project && { project, row };
         },
       }),
     };

@@ -11,6 +11,8 @@ export interface MessageFacts {
   readonly local_reference: string;
   readonly source_project_id: number | null;
   readonly url: string;
+  /** References to the issues that the merge closes. */
+  readonly issues: readonly string[];
   /** Newest first. */
   readonly commits: readonly Commit[];
   readonly oldest: Commit | null;
@@ -24,12 +26,16 @@ const MERGE_TEMPLATE = `Merge branch '%{source_branch}' into '%{target_branch}'
 
 %{title}
 
+%{issues}
+
 See merge request %{reference}`;
 
 const SQUASH_TEMPLATE = '%{title}';
 
 const MAX_COMMITS = 100;
 const MAX_BODY_BYTES = 100 * 1024;
+/** Of a whole message, in characters. */
+const MAX_MESSAGE = 1_048_576;
 
 /** Returns the message of a merge commit, by the template of the project or the default one. */
 export const mergeMessage = (template: string | null, facts: MessageFacts): string =>
@@ -59,7 +65,8 @@ const fill = (template: string, facts: MessageFacts): string => {
     }
     lines.push(filled);
   }
-  return lines.join('\n').trim();
+  // A template may repeat a long description.
+  return lines.join('\n').trim().slice(0, MAX_MESSAGE).toWellFormed();
 };
 
 const valuesOf = (facts: MessageFacts): Readonly<Record<string, string>> => {
@@ -70,8 +77,7 @@ const valuesOf = (facts: MessageFacts): Readonly<Record<string, string>> => {
     target_branch: facts.target_branch,
     title: facts.title,
     description: facts.description,
-    // Closing issues is not part of merging yet, so none are named.
-    issues: '',
+    issues: facts.issues.length === 0 ? '' : `Closes ${sentence(facts.issues)}`,
     reference: facts.reference,
     local_reference: facts.local_reference,
     source_project_id: facts.source_project_id === null ? '' : String(facts.source_project_id),
@@ -89,6 +95,10 @@ const valuesOf = (facts: MessageFacts): Readonly<Record<string, string>> => {
       .join('\n\n'),
   };
 };
+
+/** `#1`, `#1 and #2`, `#1, #2, and #3`. */
+const sentence = (words: readonly string[]): string =>
+  words.length < 3 ? words.join(' and ') : `${words.slice(0, -1).join(', ')}, and ${words.at(-1)}`;
 
 /** Everyone who wrote a commit, once. */
 const coAuthors = ({ commits }: MessageFacts): string => {

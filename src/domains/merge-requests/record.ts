@@ -2,37 +2,36 @@ import { z } from 'zod';
 import type { PipelineRow } from '#domains/ci/queries.ts';
 import { pipelineBasicRecord, pipelineRecord, toPipeline, toPipelineBasic } from '#domains/ci/record.ts';
 import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
-import { labelDetailRecord, toLabelDetail } from '#domains/labels/record.ts';
+import { labelDetailRecord, toLabelDetails } from '#domains/labels/record.ts';
+import { renderTexts } from '#domains/markdown/html.ts';
+import type { Prose } from '#domains/markdown/model.ts';
 import { milestonesByIds } from '#domains/milestones/queries.ts';
 import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
+import { subscribedAmong } from '#domains/planning/subscriptions.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { timeStats } from '#domains/planning/time-tracking.ts';
+import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { can } from '#domains/projects/policy.ts';
-import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
-import { commitWebUrl } from '#domains/repositories/model.ts';
-import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
+import { diffFileRecord } from '#domains/repositories/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
-import { mayMerge } from './merging.ts';
+import { removedInV5 } from '#rest/v5.ts';
+import { firstDeployedToProduction } from './deployed.ts';
+import { mergeabilityByIds } from './mergeability.ts';
 import {
-  detailedMergeStatus,
+  descriptionProse,
   fullReference,
   mergeRequestWebUrl,
   relativeReference,
   shownMergeStatus,
+  titleProse,
 } from './model.ts';
-import {
-  type DiffCommitRow,
-  type DiffFileRow,
-  diffsByMergeRequestIds,
-  headPipelinesByIds,
-  type MergeRequestDiffRow,
-  type MergeRequestRow,
-  mergeRequestStatsByIds,
-} from './queries.ts';
+import { mayMerge } from './policy.ts';
+import { headPipelinesByIds, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
+import { diffsByMergeRequestIds } from './version-queries.ts';
 
 /** The simple record (`view=simple`). */
 const simple = {
@@ -56,7 +55,7 @@ const listed = {
   description_html: z.string().optional(),
   imported: z.boolean(),
   imported_from: z.string(),
-  merged_by: user,
+  merged_by: removedInV5(user, { replacedBy: 'merge_user' }),
   merge_user: user,
   merged_at: time,
   closed_by: user,
@@ -77,9 +76,9 @@ const listed = {
   work_in_progress: z.boolean(),
   milestone: milestoneRecord.nullable(),
   merge_when_pipeline_succeeds: z.boolean(),
-  merge_status: z.string(),
+  merge_status: removedInV5(z.string(), { replacedBy: 'detailed_merge_status' }),
   detailed_merge_status: z.string(),
-  merge_after: z.null(),
+  merge_after: time,
   sha: z.string().nullable(),
   merge_commit_sha: z.string().nullable(),
   squash_commit_sha: z.string().nullable(),
@@ -87,9 +86,10 @@ const listed = {
   should_remove_source_branch: z.boolean().nullable(),
   force_remove_source_branch: z.boolean().nullable(),
   prepared_at: time,
-  allow_collaboration: z.boolean(),
-  allow_maintainer_to_push: z.boolean(),
-  reference: z.string(),
+  /** Only of merge requests from forks. */
+  allow_collaboration: z.boolean().optional(),
+  allow_maintainer_to_push: z.boolean().optional(),
+  reference: removedInV5(z.string(), { replacedBy: 'references' }),
   references: z.object({ short: z.string(), relative: z.string(), full: z.string() }),
   time_stats: z.object({
     time_estimate: z.int(),
@@ -101,7 +101,7 @@ const listed = {
   task_completion_status: z.object({ count: z.int(), completed_count: z.int() }),
   has_conflicts: z.boolean(),
   blocking_discussions_resolved: z.boolean(),
-  approvals_before_merge: z.int().nullable(),
+  approvals_before_merge: removedInV5(z.int().nullable(), APPROVAL_RULES),
 };
 
 /** A merge request in a list (specification 2 §2.5). */
@@ -111,6 +111,7 @@ export const anyMergeRequestRecord = z.union([mergeRequestListRecord, mergeReque
 
 const whole = {
   ...listed,
+  labels: z.array(z.string()),
   merge_error: z.string().nullable(),
   subscribed: z.boolean(),
   changes_count: z.string().nullable(),
@@ -164,12 +165,11 @@ export const toMergeRequests = async (
 ): Promise<z.output<typeof mergeRequestListRecord>[]> => {
   if (rows.length === 0) return [];
   const ids = rows.map(({ id }) => id);
-  const [stats, labels, milestones, projects, pipelines] = await Promise.all([
+  const [stats, labels, milestones, mergeability] = await Promise.all([
     mergeRequestStatsByIds(ctx, ids),
     labelsByMergeRequestIds(ctx, ids),
     milestonesByIds(ctx, [...new Set(rows.flatMap(({ milestone_id }) => milestone_id ?? []))]),
-    projectsByIds(ctx, [...new Set(rows.map(({ project_id }) => project_id))], ROW),
-    headPipelinesByIds(ctx, ids),
+    mergeabilityByIds(ctx, ids, rows),
   ]);
   const userIds = new Set<number>();
   for (const row of rows) {
@@ -183,21 +183,23 @@ export const toMergeRequests = async (
     return found ? toUserBasic(ctx, found) : null;
   };
   const people = (of: readonly number[]) => of.flatMap((id) => person(id) ?? []);
-  return rows.flatMap((row) => {
+  const labelDetails = withLabelsDetails ? await toLabelDetails(ctx, [...labels.values()].flat()) : null;
+  const html = renderHtml ? await renderTexts(ctx, rows.flatMap(prosesOf)) : null;
+  return rows.flatMap((row, index) => {
     const each = stats.get(row.id);
-    const project = projects.get(row.project_id);
+    const mergeable = mergeability.get(row.id);
     // Deleted since the list was read.
-    if (!each || !project) return [];
+    if (!each || !mergeable) return [];
     const assignees = people(each.assignee_ids);
     const milestone = row.milestone_id === null ? undefined : milestones.get(row.milestone_id);
     const mergeUser = person(row.merge_user_id);
     const relative = relativeReference(row, place);
     return {
       ...toSimpleMergeRequest(ctx, row),
-      ...(renderHtml
+      ...(html
         ? {
-            title_html: withoutParagraph(descriptionHtml(row.title)),
-            description_html: descriptionHtml(row.description),
+            title_html: html[2 * index] ?? '',
+            description_html: html[2 * index + 1] ?? '',
           }
         : {}),
       imported: row.imported,
@@ -218,15 +220,14 @@ export const toMergeRequests = async (
       reviewers: people(each.reviewer_ids),
       source_project_id: row.source_project_id,
       target_project_id: row.project_id,
-      labels: (labels.get(row.id) ?? []).map((label) => (withLabelsDetails ? toLabelDetail(label) : label.title)),
+      labels: (labels.get(row.id) ?? []).map((label) => labelDetails?.get(label.id) ?? label.title),
       draft: row.draft,
       work_in_progress: row.draft,
       milestone: milestone ? toMilestone(ctx, milestone) : null,
       merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
       merge_status: shownMergeStatus(row),
-      detailed_merge_status: detailedMergeStatus(row, each, project, pipelines.get(row.id)),
-      // Merges cannot be scheduled.
-      merge_after: null,
+      detailed_merge_status: mergeable.detailed_merge_status,
+      merge_after: isoTime(row.merge_after),
       sha: row.diff_head_sha,
       merge_commit_sha: row.merge_commit_sha,
       squash_commit_sha: row.squash_commit_sha,
@@ -234,21 +235,22 @@ export const toMergeRequests = async (
       should_remove_source_branch: row.should_remove_source_branch,
       force_remove_source_branch: row.force_remove_source_branch,
       prepared_at: isoTime(row.prepared_at),
-      allow_collaboration: row.allow_collaboration,
-      allow_maintainer_to_push: row.allow_collaboration,
+      ...(row.source_project_id === row.project_id
+        ? {}
+        : { allow_collaboration: row.allow_collaboration, allow_maintainer_to_push: row.allow_collaboration }),
       reference: relative,
       references: { short: `!${row.iid}`, relative, full: fullReference(row) },
       time_stats: timeStats(row.time_estimate, each.total_time_spent),
       squash: row.squash,
       task_completion_status: taskCompletion(row.description),
       has_conflicts: row.merge_status === 'cannot_be_merged',
-      blocking_discussions_resolved: each.unresolved_discussions === 0,
+      blocking_discussions_resolved: mergeable.blocking_discussions_resolved,
       approvals_before_merge: row.approvals_before_merge,
     };
   });
 };
 
-export interface WholeOptions extends ListedOptions {
+export interface WholeOptions extends Pick<ListedOptions, 'renderHtml'> {
   readonly firstContribution: boolean;
   readonly divergedCommits?: number | undefined;
   readonly includeRebase?: boolean | undefined;
@@ -261,25 +263,28 @@ export const toMergeRequest = async (
   row: MergeRequestRow,
   options: WholeOptions,
 ): Promise<z.output<typeof mergeRequestRecord> | null> => {
-  const [[record], diffs, pipelines, can_merge] = await Promise.all([
+  const readsPipelines = can(ctx, project, 'read_pipeline');
+  const [[record], diffs, pipelines, deployedAt, can_merge, subscribed] = await Promise.all([
     toMergeRequests(ctx, [row], { ...options, place: project.full_path }),
     diffsByMergeRequestIds(ctx, [row.id]),
-    can(ctx, project, 'read_pipeline') ? headPipelinesByIds(ctx, [row.id]) : new Map<number, PipelineRow>(),
+    readsPipelines ? headPipelinesByIds(ctx, [row.id]) : new Map<number, PipelineRow>(),
+    readsPipelines && row.state === 'merged' ? firstDeployedToProduction(ctx, row.id) : null,
     mayMerge(ctx, project, row.target_branch),
+    subscribedAmong(ctx, 'merge_request', [row.id]),
   ]);
   if (!record) return null;
-  const diff = diffs.get(row.id);
+  // The first version may have been stored since the row was read.
+  const diff = row.merge_status === 'preparing' ? undefined : diffs.get(row.id);
   const pipeline = pipelines.get(row.id);
   return {
     ...record,
+    labels: record.labels.flatMap((label) => (typeof label === 'string' ? [label] : [])),
     merge_error: row.merge_error,
-    // There are no notifications to subscribe to.
-    subscribed: false,
+    subscribed: subscribed.has(row.id),
     changes_count: diff?.real_size ?? (diff?.files_count == null ? null : String(diff.files_count)),
     latest_build_started_at: isoTime(pipeline?.started_at ?? null),
     latest_build_finished_at: isoTime(pipeline?.finished_at ?? null),
-    // There are no deployments.
-    first_deployed_to_production_at: null,
+    first_deployed_to_production_at: isoTime(deployedAt),
     first_contribution: options.firstContribution,
     pipeline: pipeline ? toPipelineBasic(ctx, pipeline) : null,
     head_pipeline: pipeline ? await toPipeline(ctx, pipeline) : null,
@@ -288,96 +293,8 @@ export const toMergeRequest = async (
       : null,
     user: { can_merge },
     ...(options.divergedCommits === undefined ? {} : { diverged_commits_count: options.divergedCommits }),
-    ...(options.includeRebase ? { rebase_in_progress: false } : {}),
+    ...(options.includeRebase ? { rebase_in_progress: row.rebasing !== null } : {}),
   };
 };
 
-const version = {
-  id: z.int(),
-  head_commit_sha: z.string().nullable(),
-  base_commit_sha: z.string().nullable(),
-  start_commit_sha: z.string().nullable(),
-  created_at: z.string(),
-  merge_request_id: z.int(),
-  state: z.string(),
-  real_size: z.string().nullable(),
-};
-/** A version of the diff (reference: merge-requests §2). */
-export const mergeRequestVersionRecord = z.object(version).meta({ id: 'MergeRequestVersion' });
-export const mergeRequestWholeVersionRecord = z
-  .object({ ...version, commits: z.array(commitRecord), diffs: z.array(diffFileRecord) })
-  .meta({ id: 'MergeRequestWholeVersion' });
-
-export const toVersion = (row: MergeRequestDiffRow): z.output<typeof mergeRequestVersionRecord> => ({
-  id: row.id,
-  head_commit_sha: row.head_commit_sha,
-  base_commit_sha: row.base_commit_sha,
-  start_commit_sha: row.start_commit_sha,
-  created_at: isoTime(row.created_at),
-  merge_request_id: row.merge_request_id,
-  state: row.state,
-  real_size: row.real_size,
-});
-
-export const toWholeVersion = (
-  ctx: Context,
-  project: Pick<ProjectRow, 'full_path'>,
-  row: MergeRequestDiffRow,
-  commits: readonly DiffCommitRow[],
-  files: readonly DiffFileRow[],
-): z.output<typeof mergeRequestWholeVersionRecord> => ({
-  ...toVersion(row),
-  commits: commits.map((commit) => toDiffCommit(ctx, project, commit)),
-  diffs: files.map((file) => toDiffFile(file)),
-});
-
-/** With `unidiff`, adds the two lines that name the files if the stored diff lacks them. */
-export const toDiffFile = (row: DiffFileRow, unidiff = false): z.output<typeof diffFileRecord> => ({
-  old_path: row.old_path,
-  new_path: row.new_path,
-  a_mode: row.a_mode,
-  b_mode: row.b_mode,
-  diff:
-    unidiff && row.diff.startsWith('@@')
-      ? `--- ${row.new_file ? '/dev/null' : `a/${row.old_path}`}\n+++ ${row.deleted_file ? '/dev/null' : `b/${row.new_path}`}\n${row.diff}`
-      : row.diff,
-  new_file: row.new_file,
-  renamed_file: row.renamed_file,
-  deleted_file: row.deleted_file,
-  generated_file: row.generated_file,
-  collapsed: row.collapsed,
-  too_large: row.too_large,
-});
-
-/** Returns a commit as stored with the merge request, without parents and without the offsets of its times. */
-export const toDiffCommit = (
-  ctx: Context,
-  project: Pick<ProjectRow, 'full_path'>,
-  row: DiffCommitRow,
-): z.output<typeof commitRecord> => {
-  const message = row.message ?? '';
-  const committed = isoTime(row.committed_date ?? row.authored_date ?? EPOCH);
-  return {
-    id: row.sha,
-    short_id: row.sha.slice(0, 8),
-    created_at: committed,
-    parent_ids: [],
-    title: message.split('\n', 1)[0] ?? '',
-    message,
-    author_name: row.author_name ?? '',
-    author_email: row.author_email ?? '',
-    authored_date: isoTime(row.authored_date ?? row.committed_date ?? EPOCH),
-    committer_name: row.committer_name ?? row.author_name ?? '',
-    committer_email: row.committer_email ?? row.author_email ?? '',
-    committed_date: committed,
-    trailers: trailersOf(row),
-    extended_trailers: Object.fromEntries(Object.entries(trailersOf(row)).map(([key, value]) => [key, [value]])),
-    web_url: commitWebUrl(ctx, project, row.sha),
-  };
-};
-
-const EPOCH = '1970-01-01 00:00:00+00';
-const trailers = z.record(z.string(), z.string());
-const trailersOf = (row: DiffCommitRow): Record<string, string> => trailers.safeParse(row.trailers).data ?? {};
-
-const withoutParagraph = (html: string): string => html.replace(/^<p>|<\/p>$/g, '');
+const prosesOf = (row: MergeRequestRow): Prose[] => [titleProse(row), descriptionProse(row)];

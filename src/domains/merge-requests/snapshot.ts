@@ -3,13 +3,14 @@ import { REPORTER } from '#domains/access/model.ts';
 import { labelsByMergeRequestIds } from '#domains/labels/queries.ts';
 import { hookLabel } from '#domains/labels/webhook.ts';
 import type { Changes } from '#domains/planning/changes.ts';
+import { isOpenForReview } from '#domains/planning/readers.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { EventDefinition } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
-import type { MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
-import { detailedMergeStatus } from './model.ts';
+import type { ApprovalPayload, MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
+import { mergeabilityByIds } from './mergeability.ts';
 import {
   firstContributionsAmong,
   headPipelinesByIds,
@@ -25,15 +26,17 @@ interface Placed {
 /** Returns merge requests as event payload, in the given order. */
 export const snapshotsOf = async (ctx: Context, placed: readonly Placed[]): Promise<MergeRequestSnapshot[]> => {
   const ids = placed.map(({ row }) => row.id);
-  const [stats, labels, pipelines, firsts] = await Promise.all([
+  const [stats, labels, pipelines, firsts, mergeability] = await Promise.all([
     mergeRequestStatsByIds(ctx, ids),
     labelsByMergeRequestIds(ctx, ids),
     headPipelinesByIds(ctx, ids),
     firstContributionsAmong(ctx, ids),
+    mergeabilityByIds(ctx, ids),
   ]);
-  return placed.map(({ row, project }) => {
+  return placed.map(({ row }) => {
     const known = stats.get(row.id);
-    const { unresolved_discussions = 0, is_empty = false } = known ?? {};
+    const { detailed_merge_status = 'unchecked', blocking_discussions_resolved = true } =
+      mergeability.get(row.id) ?? {};
     const pipeline = pipelines.get(row.id);
     return {
       id: row.id,
@@ -52,13 +55,13 @@ export const snapshotsOf = async (ctx: Context, placed: readonly Placed[]): Prom
       discussion_locked: row.discussion_locked,
       diff_head_sha: row.diff_head_sha,
       merge_status: row.merge_status,
-      detailed_merge_status: detailedMergeStatus(row, { unresolved_discussions, is_empty }, project, pipeline),
+      detailed_merge_status,
       merge_error: row.merge_error,
       merge_params: z.json().parse(row.merge_params),
       merge_commit_sha: row.merge_commit_sha,
       merge_user_id: row.merge_user_id,
       merge_when_pipeline_succeeds: row.merge_when_pipeline_succeeds,
-      blocking_discussions_resolved: unresolved_discussions === 0,
+      blocking_discussions_resolved,
       first_contribution: firsts.has(row.id),
       head_pipeline_id: pipeline?.id ?? null,
       time_estimate: row.time_estimate,
@@ -89,6 +92,22 @@ export const emitMergeRequest = async (
   if (snapshot) emitSnapshot(tx, kind, project, snapshot, changes, oldrev);
 };
 
+/** Emits who has approved, or whose approvals are gone. */
+export const emitApproval = async (
+  tx: Tx,
+  kind: EventDefinition<ApprovalPayload>,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  approval: Pick<ApprovalPayload, 'user_ids' | 'is_decisive' | 'system_action'>,
+): Promise<void> => {
+  const [snapshot] = await snapshotsOf(tx, [{ row, project }]);
+  if (!snapshot) return;
+  tx.emit(kind, {
+    ...scopeOf(project, snapshot),
+    payload: { merge_request: snapshot, changes: {}, by_id: tx.actor.userId, ...approval },
+  });
+};
+
 /** The same for a snapshot that was read with others. */
 export const emitSnapshot = (
   tx: Tx,
@@ -99,13 +118,13 @@ export const emitSnapshot = (
   oldrev?: string,
 ): void => {
   tx.emit(kind, {
-    ...projectScope(project),
-    min_access_level: isOpenForReview(project) ? null : REPORTER,
-    subject: { type: 'MergeRequest', id: snapshot.id },
-    payload: { merge_request: snapshot, changes, ...(oldrev === undefined ? {} : { oldrev }) },
+    ...scopeOf(project, snapshot),
+    payload: { merge_request: snapshot, changes, by_id: tx.actor.userId, ...(oldrev === undefined ? {} : { oldrev }) },
   });
 };
 
-/** Returns true if everyone to whom the project is open can read its merge requests. */
-export const isOpenForReview = ({ merge_requests_access_level, repository_access_level }: ProjectRow): boolean =>
-  merge_requests_access_level === 'enabled' && repository_access_level === 'enabled';
+const scopeOf = (project: ProjectRow, { id }: MergeRequestSnapshot) => ({
+  ...projectScope(project),
+  min_access_level: isOpenForReview(project) ? null : REPORTER,
+  subject: { type: 'MergeRequest', id },
+});

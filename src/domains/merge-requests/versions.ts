@@ -1,5 +1,8 @@
 import { type Insertable, sql } from 'kysely';
 import { z } from 'zod';
+import { approvalsOfVersion, type OutdatedApprovals } from '#domains/approvals/of-version.ts';
+import { differences } from '#domains/planning/changes.ts';
+import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { diffBounds } from '#domains/repositories/diff-bounds.ts';
 import { isGenerated } from '#domains/repositories/generated-files.ts';
@@ -8,10 +11,17 @@ import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import type { MergeRequestDiffCommits, MergeRequestDiffFiles } from '#platform/db/tables.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit, PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { withdraw } from './approving.ts';
+import { autoMergeOf, endAutoMerge } from './auto-merge.ts';
+import { collapsedFiles } from './collapsing.ts';
 import { mergeRequestChecked, mergeRequestPrepared, mergeRequestUpdated } from './events.ts';
+import { findMerge, refreshMergeRef } from './merge-ref.ts';
+import { createPipelineOfHead } from './pipelines.ts';
+import { branchNote, draftMark, knownCommits, pushNote } from './pushed-commits.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
+import { headRef, mergeRef } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
 
 // A version is the diff from the merge base to the head of the source branch, with its commits, as they were at one
@@ -19,12 +29,11 @@ import { emitMergeRequest } from './snapshot.ts';
 
 /** Commits listed in a version. Their number is stored beside them. */
 const MAX_COMMITS = 1_000;
+/** Characters of the messages of a version. One message may have a megabyte. */
+const MESSAGES = { each: 64 * 1024, total: 4 * 1024 * 1024 };
 /** Of one merge request. Later pushes only move its head (reference: merge-requests §2). */
 const MAX_VERSIONS = 1_000;
 const ROWS_AT_ONCE = 500;
-
-/** The refs of the merge request with this number in its target project. */
-const headRef = (iid: number): string => `refs/merge-requests/${iid}/head`;
 
 /**
  * The job `merge_requests.refresh`: makes a version if the head of the source branch has none yet, and finds out whether
@@ -32,37 +41,41 @@ const headRef = (iid: number): string => `refs/merge-requests/${iid}/head`;
  */
 export const refreshMergeRequest = defineJob({
   name: 'merge_requests.refresh',
-  input: z.object({ id: z.number() }),
+  /** `user_id`: who pushed, if a push is the reason. */
+  input: z.object({ id: z.number(), user_id: z.number().nullish() }),
   maxAttempts: 8,
-  run: (ctx, { id }) => refreshNow(ctx, id),
+  run: (ctx, { id, user_id }) => refreshNow(ctx, id, user_id ?? null),
 });
 
 /** The same at once, for a caller who waits for the merge status. */
-export const refreshNow = async (ctx: Context, id: number): Promise<void> => {
-  // The caller may not see the fork.
+export const refreshNow = async (ctx: Context, id: number, pusherId: number | null = null): Promise<void> => {
   const asHub = { ...ctx, actor: systemActor };
   const row = (await mergeRequestsByIds(asHub, [id])).get(id);
   if (!row || (row.state !== 'opened' && row.merge_status !== 'preparing')) return;
   const project = await findProject(asHub, { id: row.project_id });
   if (!project) return;
-  const version = await readVersion(asHub, project, row);
-  await ctx.transaction((tx) => settle(tx, project, row, version));
+  const version = await readVersion(ctx, project, row);
+  const storeApprovals = await approvalsOfVersion(ctx, project, row, version);
+  await ctx.transaction((tx) => settle(tx, project, row, version, { pusherId, storeApprovals }));
 };
 
-/** The job `merge_requests.remove_refs`: removes the refs of a deleted merge request. */
-export const removeRefs = defineJob({
-  name: 'merge_requests.remove_refs',
-  input: z.object({ project_id: z.number(), iid: z.number() }),
-  maxAttempts: 8,
-  run: async (ctx, { project_id, iid }) => {
-    const project = await findProject(ctx, { id: project_id });
-    if (!project) return;
-    const { git } = ctx.services;
-    const ref = headRef(iid);
-    if ((await git.resolve(project.disk_path, ref)) === null) return;
-    await git.updateRefs(project.disk_path, [{ ref, newOid: null }]);
-  },
-});
+/**
+ * Brings the merge ref up to date and returns its commit. @throws DomainError `bad_request` if the merge request is not
+ * open, or its branches conflict
+ */
+export const getMergeRefCommit = async (
+  ctx: Context,
+  project: ProjectRow,
+  { id, iid }: Pick<MergeRequestRow, 'id' | 'iid'>,
+): Promise<string> => {
+  await refreshNow(ctx, id);
+  const row = await getMergeRequest(ctx, project, iid);
+  const isMergeable = row.state === 'opened' && row.merge_status === 'can_be_merged';
+  if (!isMergeable) throw new DomainError('bad_request', 'Merge request is not mergeable');
+  const oid = await ctx.services.git.resolve(project.disk_path, mergeRef(iid));
+  if (oid === null) throw new DomainError('bad_request', 'Merge ref cannot be updated');
+  return oid;
+};
 
 interface Version {
   /** Null if the source branch or its project is gone. */
@@ -73,74 +86,123 @@ interface Version {
   readonly commits: readonly Commit[];
   readonly commitsCount: number;
   /** Null if the newest version has this head already. */
-  readonly diff: Diff | null;
+  readonly diff: (Diff & { readonly collapsed: readonly boolean[] }) | null;
   readonly mergeStatus: 'can_be_merged' | 'cannot_be_merged';
+  /** The head lacks commits of the target branch. */
+  readonly needsRebase: boolean;
 }
 
-/** Returns the head of the source branch, or null if the branch or its project is gone. */
-const headOf = async (ctx: Context, row: MergeRequestRow): Promise<string | null> => {
-  const source =
-    row.source_project_id === null
-      ? null
-      : await findProject({ ...ctx, actor: systemActor }, { id: row.source_project_id });
-  return source && ctx.services.git.resolve(source.disk_path, branchRef(row.source_branch));
+/** Returns the head of the source branch and its repository, or null if the branch or its project is gone. */
+const headOf = async (ctx: Context, row: MergeRequestRow): Promise<PlacedCommit | null> => {
+  if (row.source_project_id === null) return null;
+  // The caller may not see the fork.
+  const source = await findProject({ ...ctx, actor: systemActor }, { id: row.source_project_id });
+  const oid = source && (await ctx.services.git.resolve(source.disk_path, branchRef(row.source_branch)));
+  return oid ? { path: source.disk_path, oid } : null;
 };
 
-const NOTHING = { head: null, base: null, start: null, commits: [], commitsCount: 0, diff: null } as const;
+const NOTHING = {
+  head: null,
+  base: null,
+  start: null,
+  commits: [],
+  commitsCount: 0,
+  diff: null,
+  needsRebase: false,
+} as const;
 
 /** Reads the branches and copies what the target project lacks. */
 const readVersion = async (ctx: Context, project: ProjectRow, row: MergeRequestRow): Promise<Version> => {
   const { git } = ctx.services;
   const path = project.disk_path;
-  const source =
-    row.source_project_id === project.id
-      ? project
-      : row.source_project_id === null
-        ? null
-        : await findProject(ctx, { id: row.source_project_id });
-  const head = source && (await git.resolve(source.disk_path, branchRef(row.source_branch)));
-  if (!head) return { ...NOTHING, mergeStatus: 'cannot_be_merged' };
-  if (source.id !== project.id) await git.copyCommit(path, { path: source.disk_path, oid: head });
+  const source = await headOf(ctx, row);
+  if (!source) return { ...NOTHING, mergeStatus: 'cannot_be_merged' };
+  const head = source.oid;
   const start = await git.resolve(path, branchRef(row.target_branch));
-  const base = start && (await git.mergeBase(path, [start, head]));
+  const standing = start && (await findStanding(ctx, project, row, { start, head }));
+  if (standing) return standing;
+  if (source.path !== path) await git.copyCommit(path, source);
+  const not = start ? [start] : [];
+  const [base, commitsCount] = await Promise.all([
+    start && git.mergeBase(path, [start, head]),
+    git.countCommits(path, { from: head, not }),
+  ]);
   const kept = new Set(base === null ? [head] : [head, base]);
   await git.updateRefs(
     path,
     [...kept].map((oid) => ({ ref: `refs/keep-around/${oid}`, newOid: oid })),
   );
-  const not = start ? [start] : [];
-  const [commitsCount, clean] = await Promise.all([
-    git.countCommits(path, { from: head, not }),
-    start ? git.mergesCleanly({ path, oid: start }, { path, oid: head }) : false,
-  ]);
-  const mergeStatus = clean && commitsCount > 0 ? 'can_be_merged' : 'cannot_be_merged';
+  const isMergeable = start !== null && base !== null && commitsCount > 0;
+  const merged = isMergeable ? await refreshMergeRef(ctx, project, row, { start, head }) : null;
+  const mergeStatus = merged === null ? 'cannot_be_merged' : 'can_be_merged';
   const isNew = !(await hasVersion(ctx, row.id, { head, base }));
-  const commits = isNew ? await git.listCommits(path, { from: head, not, limit: MAX_COMMITS }) : [];
-  const diff = isNew ? await git.diff(path, base, head, await diffBounds(ctx)) : null;
-  return { head, base, start, commits, commitsCount, diff, mergeStatus };
+  const commits = isNew ? await git.listCommits(path, { from: head, not, limit: MAX_COMMITS, messages: MESSAGES }) : [];
+  const bounds = await diffBounds(ctx);
+  const found = isNew ? await git.diff(path, base, head, bounds) : null;
+  const diff = found && { ...found, collapsed: collapsedFiles(found.files, bounds) };
+  return { head, base, start, commits, commitsCount, diff, mergeStatus, needsRebase: base !== start };
 };
 
-const hasVersion = async (
-  { db }: Pick<Context, 'db'>,
-  id: number,
-  { head, base }: { readonly head: string; readonly base: string | null },
-): Promise<boolean> => {
-  const latest = await db
+/** Returns the newest version if it is of the current tips and they merge cleanly. Starts no process of git. */
+const findStanding = async (
+  ctx: Context,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  tips: { readonly start: string; readonly head: string },
+): Promise<Version | null> => {
+  const latest = await findLatest(ctx, row.id);
+  if (latest?.head_commit_sha !== tips.head || latest.start_commit_sha !== tips.start) return null;
+  const { base_commit_sha: base, commits_count } = latest;
+  if (!base || !commits_count || (await findMerge(ctx, project, row, tips)) === null) return null;
+  const needsRebase = base !== tips.start;
+  return {
+    ...tips,
+    base,
+    commits: [],
+    commitsCount: commits_count,
+    diff: null,
+    mergeStatus: 'can_be_merged',
+    needsRebase,
+  };
+};
+
+const findLatest = ({ db }: Pick<Context, 'db'>, id: number) =>
+  db
     .selectFrom('merge_request_diffs')
-    .select(['head_commit_sha', 'base_commit_sha', 'state'])
+    .select(['head_commit_sha', 'base_commit_sha', 'start_commit_sha', 'commits_count'])
     .where('merge_request_id', '=', id)
     .where('is_latest', '=', true)
     .executeTakeFirst();
+
+const hasVersion = async (
+  ctx: Pick<Context, 'db'>,
+  id: number,
+  { head, base }: { readonly head: string; readonly base: string | null },
+): Promise<boolean> => {
+  const latest = await findLatest(ctx, id);
   return latest !== undefined && latest.head_commit_sha === head && latest.base_commit_sha === base;
 };
 
+interface Settling {
+  /** Null if nobody pushed. */
+  readonly pusherId: number | null;
+  /** Stores what the version means for approvals (`approvalsOfVersion`). */
+  readonly storeApprovals: (tx: Tx) => Promise<OutdatedApprovals | null>;
+}
+
 /** Stores the version and the merge status, and emits what changed. */
-const settle = async (tx: Tx, project: ProjectRow, seen: MergeRequestRow, version: Version): Promise<void> => {
+const settle = async (
+  tx: Tx,
+  project: ProjectRow,
+  seen: MergeRequestRow,
+  version: Version,
+  { pusherId, storeApprovals }: Settling,
+): Promise<void> => {
   const before = await lockMergeRequest(tx, project, seen).catch(unlessDeleted);
   if (!before || (before.state !== 'opened' && before.merge_status !== 'preparing')) return;
-  const { head, diff, mergeStatus } = version;
+  const { head, diff, mergeStatus, needsRebase } = version;
   // Another refresh is under way or done for what has changed meanwhile; an older version must not replace a newer one.
-  if (before.target_branch !== seen.target_branch || (await headOf(tx, before)) !== head) {
+  if (before.target_branch !== seen.target_branch || ((await headOf(tx, before))?.oid ?? null) !== head) {
     tx.enqueue(refreshMergeRequest, { id: before.id }, { key: `merge_requests.refresh:${before.id}` });
     return;
   }
@@ -151,27 +213,64 @@ const settle = async (tx: Tx, project: ProjectRow, seen: MergeRequestRow, versio
   const isFirst = before.prepared_at === null && !before.imported;
   // Another run may have stored it meanwhile.
   const isStored = head !== null && (await hasVersion(tx, before.id, { head, base: version.base }));
-  if ((diff && !isStored) || (isFirst && head === null)) await insertVersion(tx, before.id, version);
   const oldrev = before.diff_head_sha;
+  // An archive may not name the head. Its branch was there all the time, and nobody has pushed.
+  const isImported = before.imported && oldrev === null;
+  const known = isFirst || isImported || !diff || isStored ? null : await knownCommits(tx, before.id);
+  if ((diff && !isStored) || (isFirst && head === null)) await insertVersion(tx, before.id, version);
   const isPushed = !isFirst && head !== null && head !== oldrev;
-  if (!isFirst && !isPushed && before.merge_status === mergeStatus) return;
-  await tx.db
-    .updateTable('merge_requests')
-    .set({
-      merge_status: mergeStatus,
-      ...(head === null ? {} : { diff_head_sha: head }),
-      ...(isFirst ? { prepared_at: sql`now()` } : {}),
-      ...(isPushed ? { merge_error: null, updated_at: sql`now()` } : {}),
-    })
-    .where('id', '=', before.id)
-    .execute();
+  const isChecked = before.merge_status !== mergeStatus || before.needs_rebase !== needsRebase;
+  const isSame = !isFirst && !isPushed && !isChecked;
+  const pusher = { ...tx, actor: { ...tx.actor, userId: pusherId ?? before.author_id } };
+  const mark = isPushed && known ? draftMark(before, version.commits, known) : null;
+  if (isPushed && known) {
+    await recordSystemNotes(pusher, { merge_request_id: before.id }, [
+      ...(oldrev === null ? [branchNote('restored', before)] : []),
+      ...pushNote(version.commits, known),
+      ...(mark ? [mark.note] : []),
+    ]);
+  }
+  if (!isSame) {
+    await tx.db
+      .updateTable('merge_requests')
+      .set({
+        merge_status: mergeStatus,
+        needs_rebase: needsRebase,
+        ...(head === null ? {} : { diff_head_sha: head }),
+        ...(isFirst ? { prepared_at: sql`now()` } : {}),
+        ...(isPushed ? { merge_error: null, updated_at: sql`now()` } : {}),
+        ...(mark ? { title: mark.title, draft: true } : {}),
+      })
+      .where('id', '=', before.id)
+      .execute();
+  }
+  const outdated = await storeApprovals(tx);
+  if (outdated) await withdraw(pusher, project, before, outdated.user_ids, outdated.system_action);
+  else {
+    // Somebody approved meanwhile.
+    tx.enqueue(refreshMergeRequest, { id: before.id }, { key: `merge_requests.refresh:${before.id}` });
+  }
+  if (isSame) return;
   const after = await getMergeRequest(tx, project, before.iid);
-  if (isFirst) await emitMergeRequest(tx, mergeRequestPrepared, project, after, {});
-  else if (isPushed) await emitMergeRequest(tx, mergeRequestUpdated, project, after, {}, oldrev ?? undefined);
-  if (before.merge_status !== mergeStatus) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
+  if (isFirst) await emitMergeRequest(pusher, mergeRequestPrepared, project, after, {});
+  else if (isPushed) {
+    const changes = mark ? differences({ ...before }, { title: after.title, draft: after.draft }) : {};
+    await emitMergeRequest(pusher, mergeRequestUpdated, project, after, changes, oldrev ?? undefined);
+  }
+  if (isChecked) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
+  const runner = pusherId ?? after.author_id;
+  if ((isFirst || isPushed) && head !== null && runner !== null && project.builds_access_level !== 'disabled') {
+    const created = { id: before.id, user_id: runner, head };
+    tx.enqueue(createPipelineOfHead, created, { key: `merge_requests.pipeline:${before.id}` });
+  }
+  if (isPushed && autoMergeOf(after)?.sha !== head)
+    await endAutoMerge(tx, project, after, 'the source branch was updated');
+  else if (needsRebase && project.merge_method === 'ff')
+    await endAutoMerge(tx, project, after, 'the target branch was updated');
 };
 
-const unlessDeleted = (error: unknown): null => {
+/** For `catch`: returns null if the merge request was deleted meanwhile. */
+export const unlessDeleted = (error: unknown): null => {
   if (error instanceof DomainError && error.code === 'not_found') return null;
   throw error;
 };
@@ -237,7 +336,7 @@ const insertVersion = async (tx: Tx, merge_request_id: number, version: Version)
       renamed_file: file.renamed_file,
       deleted_file: file.deleted_file,
       generated_file: isGenerated(file.new_path),
-      collapsed: file.collapsed,
+      collapsed: diff?.collapsed[relative_order] ?? false,
       too_large: file.too_large,
       is_binary: file.diff.startsWith('Binary files '),
       // Files may hold any bytes, and texts of the database may not hold all characters.

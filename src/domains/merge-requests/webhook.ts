@@ -1,6 +1,6 @@
 import type { HookLabel } from '#domains/labels/webhook.ts';
 import { hookChanges } from '#domains/planning/changes.ts';
-import { humanDuration } from '#domains/planning/time-tracking.ts';
+import { humanDuration, timeChange } from '#domains/planning/time-tracking.ts';
 import { findProject, findProjectWith, type ProjectRow } from '#domains/projects/queries.ts';
 import {
   HOOK_PARTS,
@@ -16,7 +16,7 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { isoTime } from '#platform/time.ts';
-import type { MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
+import type { ApprovalPayload, MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
 import { mergeRequestWebUrl, shownMergeStatus } from './model.ts';
 import { type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
 import { snapshotsOf } from './snapshot.ts';
@@ -82,13 +82,16 @@ export const mergeRequestFacts = async (ctx: Context, id: number): Promise<Merge
 
 /** Builds the body of an event (reference: webhooks §3); null if the project has been deleted. */
 export const bodyOf =
-  (action: Action) =>
-  async (ctx: Context, event: EventRow, payload: MergeRequestPayload): Promise<Record<string, unknown> | null> => {
-    const { merge_request: snapshot, changes, oldrev } = payload;
+  <P extends MergeRequestPayload & Pick<Partial<ApprovalPayload>, 'system_action'>>(
+    which: Action | ((payload: P) => Action),
+  ) =>
+  async (ctx: Context, event: EventRow, payload: P): Promise<Record<string, unknown> | null> => {
+    const { merge_request: snapshot, changes, oldrev, system_action, by_id } = payload;
+    const action = typeof which === 'string' ? which : which(payload);
     const project = await findProject(ctx, { id: snapshot.project_id });
     if (!project) return null;
-    // A merge that a job has completed has no actor, but somebody asked for it.
-    const actor = event.actor_id ?? (action === 'merge' ? snapshot.merge_user_id : null) ?? 0;
+    // What a job completes has no actor, but somebody merged or pushed.
+    const actor = event.actor_id ?? by_id ?? (action === 'merge' ? snapshot.merge_user_id : null) ?? 0;
     const [facts, people] = await Promise.all([
       factsOf(ctx, project, snapshot),
       userSummariesByIds(ctx, actor === 0 ? [] : [actor]),
@@ -97,7 +100,9 @@ export const bodyOf =
       user: people.get(actor) ?? null,
       action,
       changes: hookChanges(changes, STATE_IDS),
+      time: timeChange(changes),
       oldrev,
+      system_action,
     });
   };
 
@@ -130,13 +135,19 @@ const factsOf = async (
 export const mergeRequestBody = (
   ctx: Context,
   facts: MergeRequestFacts,
-  { user, action, changes = {}, oldrev }: BodyOptions,
+  { user, action, changes = {}, time, oldrev, system_action }: BodyOptions,
 ): Record<string, unknown> => ({
   object_kind: 'merge_request',
   event_type: 'merge_request',
   user: user && hookUser(ctx, user),
   project: hookProject(ctx, facts.project),
-  object_attributes: { ...hookMergeRequest(ctx, facts), action, ...(oldrev === undefined ? {} : { oldrev }) },
+  object_attributes: {
+    ...hookMergeRequest(ctx, facts),
+    ...time,
+    action,
+    ...(oldrev === undefined ? {} : { oldrev }),
+    ...(system_action === undefined ? {} : { system: true, system_action }),
+  },
   labels: facts.labels,
   changes,
   repository: hookRepository(ctx, facts.project),
@@ -148,8 +159,12 @@ interface BodyOptions {
   readonly user: UserSummary | null;
   readonly action: Action;
   readonly changes?: Record<string, unknown>;
+  /** Time that was spent or taken back. */
+  readonly time?: ReturnType<typeof timeChange>;
   /** For new commits: the head before them. */
   readonly oldrev?: string | undefined;
+  /** For what the hub did by itself: why. */
+  readonly system_action?: string | undefined;
 }
 
 /** Imported rows may hold any text. */

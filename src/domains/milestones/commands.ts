@@ -4,11 +4,14 @@ import {
   ancestorIds,
   type Container,
   containerScope,
+  lockContainer,
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { nextIid } from '#domains/projects/commands.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { projectsByIds, ROW } from '#domains/projects/queries.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -41,15 +44,12 @@ export interface MilestoneChanges {
 const MAX_TITLE = 255;
 
 /** Creates a milestone of a group or project. @throws DomainError `forbidden`, `invalid` */
-export const createMilestone = async (
-  ctx: Context,
-  container: Container,
-  input: NewMilestone,
-): Promise<MilestoneRow> => {
-  requireContainerAbility(ctx, container, 'admin_milestone');
+export const createMilestone = async (ctx: Context, seen: Container, input: NewMilestone): Promise<MilestoneRow> => {
+  requireContainerAbility(ctx, seen, 'admin_milestone');
   const title = readTitle(input.title);
   checkDates(input.start_date ?? null, input.due_date ?? null);
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_milestone');
     await checkFree(tx, container, title, null);
     const { id } = await tx.db
       .insertInto('milestones')
@@ -73,12 +73,13 @@ export const createMilestone = async (
 /** Changes, closes or activates a milestone of the container. @throws DomainError `forbidden`, `invalid` */
 export const updateMilestone = async (
   ctx: Context,
-  container: Container,
+  seen: Container,
   given: MilestoneRow,
   input: MilestoneChanges,
 ): Promise<MilestoneRow> => {
-  requireContainerAbility(ctx, container, 'admin_milestone');
+  requireContainerAbility(ctx, seen, 'admin_milestone');
   return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_milestone');
     const before = await lockMilestone(tx, container, given.id);
     const changes = differences(
       { ...before },
@@ -112,13 +113,83 @@ export const updateMilestone = async (
  * Deletes a milestone of the container. Its issues and merge requests stay, without a milestone. @throws DomainError
  * `forbidden`
  */
-export const deleteMilestone = async (ctx: Context, container: Container, given: MilestoneRow): Promise<void> => {
-  requireContainerAbility(ctx, container, 'admin_milestone');
+export const deleteMilestone = async (ctx: Context, seen: Container, given: MilestoneRow): Promise<void> => {
+  requireContainerAbility(ctx, seen, 'admin_milestone');
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_milestone');
     const milestone = await lockMilestone(tx, container, given.id);
     await tx.db.deleteFrom('milestones').where('id', '=', milestone.id).execute();
     tx.emit(milestoneDeleted, { ...about(container, milestone), payload: payloadOf(milestone) });
   });
+};
+
+/**
+ * Turns a milestone of a project into one of its group. Its issues and merge requests keep it. Milestones with the same
+ * title in other projects below the group are merged into it.
+ *
+ * @param group The group of the project
+ * @throws DomainError `forbidden`, `invalid` if the group or one above it has a milestone of this title
+ */
+export const promoteMilestone = async (
+  ctx: Context,
+  project: ProjectRow,
+  group: Extract<Container, { kind: 'group' }>,
+  given: MilestoneRow,
+): Promise<MilestoneRow> => {
+  requireContainerAbility(ctx, { kind: 'project', project }, 'admin_milestone');
+  requireContainerAbility(ctx, group, 'admin_milestone');
+  return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, group, 'admin_milestone');
+    const before = await lockMilestone(tx, { kind: 'project', project }, given.id);
+    await checkFree(tx, container, before.title, before.id);
+    await mergeInto(tx, group.group.id, before);
+    await tx.db
+      .updateTable('milestones')
+      .set({ ...ownerColumns(container), iid: await nextMilestoneIid(tx, container), updated_at: sql`now()` })
+      .where('id', '=', before.id)
+      .execute()
+      .catch(asTaken);
+    const after = await getMilestone(tx, container, before.id);
+    const changes = {
+      project_id: { previous: before.project_id, current: null },
+      group_id: { previous: null, current: after.namespace_id },
+    };
+    tx.emit(milestoneUpdated, { ...about(container, after), payload: { ...payloadOf(after), changes } });
+    return after;
+  });
+};
+
+/** The tables that refer to milestones. */
+const REFERRING = ['issues', 'merge_requests', 'release_milestones', 'resource_events'] as const;
+
+/** Merges the milestones with the same title in other projects below the group into this one, and deletes them. */
+const mergeInto = async (tx: Tx, groupId: number, { id, title }: MilestoneRow): Promise<void> => {
+  const { rows: others } = await sql<{ id: number; project_id: number }>`
+    select m.id, m.project_id from milestones m
+    join projects p on p.id = m.project_id join namespaces n on n.id = p.namespace_id
+    where m.title = ${title} and m.id <> ${id} and n.traversal_ids @> array[${groupId}::bigint]
+    order by m.id for update of m`.execute(tx.db);
+  const ids = others.map((other) => other.id);
+  if (ids.length === 0) return;
+  const asHub = { ...tx, actor: systemActor };
+  const projects = await projectsByIds(
+    asHub,
+    others.map(({ project_id }) => project_id),
+    ROW,
+  );
+  for (const other of others) {
+    const project = projects.get(other.project_id);
+    if (!project) continue;
+    const container: Container = { kind: 'project', project };
+    const row = await getMilestone(asHub, container, other.id);
+    tx.emit(milestoneDeleted, { ...about(container, row), payload: payloadOf(row) });
+  }
+  for (const table of REFERRING) {
+    await sql`update ${sql.table(table)} set milestone_id = ${id} where milestone_id = any (${ids}::bigint[])`.execute(
+      tx.db,
+    );
+  }
+  await tx.db.deleteFrom('milestones').where('id', 'in', ids).execute();
 };
 
 const nextMilestoneIid = async (tx: Tx, container: Container): Promise<number> => {
@@ -181,7 +252,7 @@ const about = (container: Container, milestone: MilestoneRow) => ({
   subject: { type: 'Milestone', id: milestone.id },
 });
 
-const payloadOf = (milestone: MilestoneRow): MilestonePayload => ({
+const payloadOf = (milestone: MilestoneRow): Required<MilestonePayload> => ({
   id: milestone.id,
   iid: milestone.iid,
   title: milestone.title,

@@ -123,6 +123,35 @@ export const readMilestone = async (
   return milestone.id;
 };
 
+/**
+ * Returns the milestone that each name stands for, in their order: its title, or else its number in the project or group
+ * itself. The caller checks `read_milestone`.
+ */
+export const milestonesByNames = async (
+  ctx: Pick<Context, 'db'>,
+  wanted: readonly { readonly project_id: number | null; readonly namespace_id: number; readonly name: string }[],
+): Promise<(MilestoneRow | null)[]> => {
+  if (wanted.length === 0) return [];
+  const { rows } = await sql<MilestoneRow & { readonly position: number }>`
+    select w.position::int as position, m.*, coalesce(p.full_path, g.full_path) as owner_path
+    from unnest(${wanted.map(({ project_id }) => project_id)}::bigint[], ${wanted.map((each) => each.namespace_id)}::bigint[],
+      ${wanted.map(({ name }) => name)}::text[]) with ordinality as w (project_id, namespace_id, name, position)
+    join namespaces n on n.id = w.namespace_id
+    cross join lateral (
+      select milestones.* from milestones
+      where (milestones.project_id = w.project_id or milestones.namespace_id = any (n.traversal_ids))
+        and (milestones.title = w.name
+          or (milestones.iid = case when w.name ~ '^[1-9][0-9]{0,8}$' then w.name::int end
+            and case when w.project_id is null then milestones.namespace_id = w.namespace_id
+              else milestones.project_id = w.project_id end))
+      order by milestones.title = w.name desc, milestones.project_id nulls last, milestones.id
+      limit 1) m
+    left join projects p on p.id = m.project_id
+    left join namespaces g on g.id = m.namespace_id`.execute(ctx.db);
+  const found = new Map(rows.map(({ position, ...milestone }) => [position, milestone]));
+  return wanted.map((_, index) => found.get(index + 1) ?? null);
+};
+
 /** Counts the issues of the milestones that the caller can see. */
 export const milestoneStatsByIds = async (
   ctx: Context,

@@ -1,20 +1,11 @@
-import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainer, groupOf, requireContainerAbility } from '#domains/planning/container.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
-import {
-  atLeastOneOf,
-  boolean,
-  commaList,
-  date,
-  dateTime,
-  type Input,
-  idOrPath,
-  integer,
-  oneOf,
-  text,
-} from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
-import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
+import { createMilestone, deleteMilestone, promoteMilestone, updateMilestone } from './commands.ts';
 import { MILESTONE_STATE_EVENTS, MILESTONE_STATES } from './model.ts';
 import { getMilestone, listMilestones } from './queries.ts';
 import { milestoneRecord, toMilestone } from './record.ts';
@@ -139,7 +130,25 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
   }),
 ];
 
+const promotion = route({
+  method: 'POST',
+  path: '/projects/:id/milestones/:milestone_id/promote',
+  tag,
+  summary: 'Turn a milestone of a project into one of its group',
+  description: 'Its issues and merge requests keep it. Refused if a milestone of the group has its title.',
+  status: 200,
+  input: one,
+  response: milestoneRecord,
+  run: async (ctx, { id, milestone_id }) => {
+    const project = await getProject(ctx, id);
+    requireContainerAbility(ctx, { kind: 'project', project }, 'read_milestone');
+    const milestone = await getMilestone(ctx, { kind: 'project', project }, milestone_id);
+    return toMilestone(ctx, await promoteMilestone(ctx, project, await groupOf(ctx, project), milestone));
+  },
+});
+
 export const routes = [
+  promotion,
   ...listRoutes,
   ...routesOf('group', '/groups/:id'),
   ...routesOf('project', '/projects/:id'),

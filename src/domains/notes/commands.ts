@@ -1,15 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
+import type { MergeRequestRow } from '#domains/merge-requests/queries.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { findDiscussionStart } from './discussions.ts';
 import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
+import { followVersion } from './following.ts';
 import { type Commentable, noteAudience, noteableType } from './noteable.ts';
 import { canDeleteNote, canUpdateNote, requireCreateNote } from './policy.ts';
+import { readPosition } from './positions/model.ts';
+import type { PlacedPosition } from './positions/place.ts';
 import { getNote, type NoteRow, noteColumns } from './queries.ts';
+import { isResolved, withStatus } from './resolving.ts';
+import { type NewSuggestion, setSuggestions, suggestionsIn } from './suggestions/queries.ts';
 
 export interface NewNote {
   readonly body: string;
@@ -19,22 +25,17 @@ export interface NewNote {
   readonly discussion_id?: string | undefined;
   /** Starts a discussion. A single comment becomes a discussion with its first reply. */
   readonly begins_discussion?: boolean | undefined;
-  /** The position in the files (`positionIn`). A reply has the position of its discussion. */
-  readonly position?: NotePosition | null | undefined;
+  /** The place in the files (`placePosition`). A reply has the place of its discussion. */
+  readonly place?: PlacedPosition | null | undefined;
+  /** The commit of a merge request that the comment is on. */
+  readonly commit_id?: string | undefined;
   /** For owners only. */
   readonly created_at?: string | undefined;
 }
 
-/** The position in the format of merge request clients. */
-export interface NotePosition {
-  readonly position_type: 'text';
-  readonly base_sha: string | null;
-  readonly start_sha: string | null;
-  readonly head_sha: string;
-  readonly old_path: string;
-  readonly new_path: string;
-  readonly old_line: number | null;
-  readonly new_line: number | null;
+/** A comment that has been checked, with the suggestions in it. */
+export interface PreparedNote extends NewNote {
+  readonly suggestions: readonly NewSuggestion[];
 }
 
 const MAX_BODY = 1_000_000;
@@ -45,44 +46,75 @@ const MAX_BODY = 1_000_000;
  * @throws DomainError `unauthenticated`, `forbidden`, `invalid`, `not_found` (Discussion)
  */
 export const createNote = async (ctx: Context, noteable: Commentable, input: NewNote): Promise<NoteRow> => {
+  const prepared = await prepareNote(ctx, noteable, input);
+  return ctx.transaction((tx) => writeNote(tx, noteable, prepared));
+};
+
+/** Checks a comment, and reads what it needs of the repository. @throws DomainError as `createNote` */
+export const prepareNote = async (ctx: Context, noteable: Commentable, input: NewNote): Promise<PreparedNote> => {
   requireCreateNote(ctx, noteable, input.internal ?? false);
   const body = readBody(input.body);
-  const { kind, project } = noteable;
-  return ctx.transaction(async (tx) => {
-    const start = input.discussion_id ? await findDiscussionStart(tx, noteable, input.discussion_id) : null;
-    if (input.discussion_id && !start) throw notFound('Discussion');
+  const start = input.discussion_id ? await findDiscussionStart(ctx, noteable, input.discussion_id) : null;
+  if (input.discussion_id && !start) throw notFound('Discussion');
+  const position = start ? start.position : input.place?.position;
+  return { ...input, body, suggestions: await suggestionsIn(ctx, noteable, body, position) };
+};
+
+/** Writes a comment with its event. */
+export const writeNote = async (tx: Tx, noteable: Commentable, input: PreparedNote): Promise<NoteRow> => {
+  const { kind, project, mergeRequest } = noteable;
+  const start = input.discussion_id ? await findDiscussionStart(tx, noteable, input.discussion_id) : null;
+  if (input.discussion_id && !start) throw notFound('Discussion');
+  // A reply leaves a resolved thread resolved.
+  const isDone = start !== null && kind === 'merge_request' && (await isResolved(tx, noteable, start.discussion_id));
+  const created_at = project.access_level >= OWNER ? input.created_at : undefined;
+  const place = start ?? input.place;
+  const json = (value: unknown) => (value == null ? null : JSON.stringify(value));
+  const insert = tx.db
+    .insertInto('notes')
+    .values({
+      project_id: project.id,
+      noteable_type: noteableType(kind),
+      issue_id: kind === 'issue' ? noteable.id : null,
+      merge_request_id: kind === 'merge_request' ? noteable.id : null,
+      commit_id: noteable.kind === 'commit' ? noteable.commit.id : (start?.commit_id ?? input.commit_id ?? null),
+      type: start ? (start.type ?? 'DiscussionNote') : typeOf(input),
+      position: json(place?.position),
+      original_position: json(start ? start.original_position : place?.position),
+      change_position: json(start?.change_position),
+      line_code: place?.line_code ?? null,
+      st_diff: json(start ? null : input.place?.excerpt),
+      note: input.body,
+      author_id: tx.actor.userId,
+      confidential: start?.confidential ?? input.internal ?? false,
+      discussion_id: start?.discussion_id ?? randomBytes(20).toString('hex'),
+      ...(isDone ? { resolved_at: sql`now()`, resolved_by_id: tx.actor.userId } : {}),
+      ...(created_at === undefined ? {} : { created_at }),
+    })
+    .returning(noteColumns);
+  const note = await withStatus(tx, noteable, async () => {
     if (start && start.type === null) {
       // A reply turns a single comment into a discussion.
       await tx.db.updateTable('notes').set({ type: 'DiscussionNote' }).where('id', '=', start.id).execute();
     }
-    const created_at = project.access_level >= OWNER ? input.created_at : undefined;
-    const position = start ? start.position : input.position;
-    const note = await tx.db
-      .insertInto('notes')
-      .values({
-        project_id: project.id,
-        noteable_type: noteableType(kind),
-        issue_id: kind === 'issue' ? noteable.id : null,
-        merge_request_id: kind === 'merge_request' ? noteable.id : null,
-        commit_id: noteable.kind === 'commit' ? noteable.commit.id : null,
-        type: start ? (start.type ?? 'DiscussionNote') : typeOf(input),
-        position: position == null ? null : JSON.stringify(position),
-        note: body,
-        author_id: tx.actor.userId,
-        confidential: start?.confidential ?? input.internal ?? false,
-        discussion_id: start?.discussion_id ?? randomBytes(20).toString('hex'),
-        ...(created_at === undefined ? {} : { created_at }),
-      })
-      .returning(noteColumns)
-      .executeTakeFirstOrThrow();
-    await touch(tx, noteable);
-    tx.emit(noteCreated, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
-    return note;
+    return insert.executeTakeFirstOrThrow();
   });
+  await setSuggestions(tx, note.id, input.suggestions, true);
+  await touch(tx, noteable);
+  tx.emit(noteCreated, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
+  if (mergeRequest) followLater(tx, mergeRequest, note);
+  return note;
 };
 
-const typeOf = ({ position, begins_discussion }: NewNote): NoteRow['type'] =>
-  position ? 'DiffNote' : begins_discussion ? 'DiscussionNote' : null;
+const typeOf = ({ place, begins_discussion }: NewNote): NoteRow['type'] =>
+  place ? 'DiffNote' : begins_discussion ? 'DiscussionNote' : null;
+
+/** A comment on an older version moves to the newest one. */
+const followLater = (tx: Tx, { id, diff_head_sha }: MergeRequestRow, note: NoteRow): void => {
+  const position = note.commit_id === null ? readPosition(note.position) : null;
+  if (!position || position.head_sha === diff_head_sha) return;
+  tx.enqueue(followVersion, { merge_request_id: id }, { key: `notes.follow_version:${id}` });
+};
 
 /** Changes the caller's own comment. @throws DomainError `forbidden`, `invalid` */
 export const updateNote = async (
@@ -93,6 +125,7 @@ export const updateNote = async (
 ): Promise<NoteRow> => {
   if (!canUpdateNote(ctx, noteable.project, given)) throw forbidden();
   const note = readBody(body);
+  const suggestions = await suggestionsIn(ctx, noteable, note, given.position);
   return ctx.transaction(async (tx) => {
     const before = await lockNote(tx, noteable, given.id);
     const changes: Changes = differences({ ...before }, { note });
@@ -103,6 +136,7 @@ export const updateNote = async (
       .where('id', '=', before.id)
       .returning(noteColumns)
       .executeTakeFirstOrThrow();
+    await setSuggestions(tx, before.id, suggestions);
     await touch(tx, noteable);
     tx.emit(noteUpdated, {
       ...(await about(tx, noteable, after)),
@@ -117,14 +151,14 @@ export const deleteNote = async (ctx: Context, noteable: Commentable, given: Not
   if (!canDeleteNote(ctx, noteable.project, given)) throw forbidden();
   await ctx.transaction(async (tx) => {
     const note = await lockNote(tx, noteable, given.id);
-    await tx.db.deleteFrom('notes').where('id', '=', note.id).execute();
+    await withStatus(tx, noteable, () => tx.db.deleteFrom('notes').where('id', '=', note.id).execute());
     await touch(tx, noteable);
     tx.emit(noteDeleted, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
   });
 };
 
-/** @throws DomainError `invalid` */
-const readBody = (body: string): string => {
+/** Checks the text of a comment. @throws DomainError `invalid` */
+export const readBody = (body: string): string => {
   if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
   if (body.length > MAX_BODY) throw invalid({ note: [`is too long (maximum is ${MAX_BODY} characters)`] });
   return body;
@@ -154,7 +188,10 @@ export const payloadOf = ({ kind, id, iid, issue }: Commentable, note: NoteRow):
   noteable_kind: kind,
   noteable_id: id,
   noteable_iid: iid,
-  ...(kind === 'commit' ? { commit_id: note.commit_id, position: note.position } : {}),
+  ...(note.commit_id === null ? {} : { commit_id: note.commit_id }),
+  ...(kind === 'commit' || note.position !== null
+    ? { position: note.position, original_position: note.original_position, line_code: note.line_code }
+    : {}),
   is_confidential: note.confidential || (issue?.confidential ?? false),
   internal: note.confidential,
   note: note.note,

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
-import { createNote, type NewNote, type NotePosition } from './commands.ts';
+import { createNote, type NewNote } from './commands.ts';
 import type { NoteableCommit } from './noteable.ts';
 import { requireCreateNote } from './policy.ts';
+import type { TextPosition } from './positions/model.ts';
 import type { NoteRow } from './queries.ts';
 
 /** A line of a file: in the commit (`new_*`), in its first parent (`old_*`), or unchanged (both). */
@@ -18,7 +19,7 @@ export interface LineOfCommit {
   readonly base_sha?: string | undefined;
 }
 
-export interface NewCommitComment extends Omit<NewNote, 'position' | 'internal'> {
+export interface NewCommitComment extends Omit<NewNote, 'place' | 'commit_id' | 'internal'> {
   /** Null for a comment on the whole commit. */
   readonly on: LineOfCommit | null;
 }
@@ -34,7 +35,8 @@ export const createCommitComment = async (
   { on, ...note }: NewCommitComment,
 ): Promise<NoteRow> => {
   requireCreateNote(ctx, noteable, false);
-  return createNote(ctx, noteable, { ...note, position: on && (await positionIn(ctx, noteable, on)) });
+  const position = on && (await positionIn(ctx, noteable, on));
+  return createNote(ctx, noteable, { ...note, place: position && { position, line_code: null, excerpt: null } });
 };
 
 /** Builds a position in the format of merge requests, which clients already support. */
@@ -42,7 +44,7 @@ const positionIn = async (
   ctx: Context,
   { project, commit }: NoteableCommit,
   given: LineOfCommit,
-): Promise<NotePosition> => {
+): Promise<TextPosition> => {
   const [parent = null] = commit.parent_ids;
   const new_path = given.new_path ?? given.old_path ?? '';
   const old_path = given.old_path ?? new_path;

@@ -25,8 +25,10 @@ const note = z.object({
   noteable_iid: number,
   /** The commit of a comment on a commit. Absent in older events. */
   commit_id: z.string().nullable().optional(),
-  /** The position of such a comment in the commit's files. */
+  /** The position of a comment on a line, as it is now and as it was at first. Absent for other comments. */
   position: z.unknown().optional(),
+  original_position: z.unknown().optional(),
+  line_code: z.string().nullable().optional(),
   /** Internal, or on a confidential issue. */
   is_confidential: z.boolean(),
   internal: z.boolean(),
@@ -58,4 +60,25 @@ export const noteUpdated = defineEvent<z.output<typeof changed>>('note.updated',
   body: noteBody('update'),
   part,
 });
+const resolution = z.object({
+  project_id: z.number(),
+  merge_request_id: z.number(),
+  merge_request_iid: z.number(),
+  discussion_id: z.string(),
+  /** The comments that were resolved, or are unresolved again. */
+  note_ids: z.array(z.number()),
+  internal: z.boolean(),
+  resolved_by_id: number,
+  /** How many threads of the merge request are unresolved now. */
+  unresolved_discussions: z.number(),
+});
+
+const partOfThread = ({ merge_request_id, internal }: z.output<typeof resolution>) => ({
+  ...noteablePart('merge_request', merge_request_id),
+  least: internal ? REPORTER : undefined,
+});
+
+export const discussionResolved = defineEvent('discussion.resolved', resolution, { part: partOfThread });
+export const discussionUnresolved = defineEvent('discussion.unresolved', resolution, { part: partOfThread });
+
 export const noteDeleted = defineEvent('note.deleted', note, { part });

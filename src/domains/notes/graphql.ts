@@ -1,4 +1,5 @@
 import { IssueRef } from '#domains/issues/graphql.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { MergeRequestRef } from '#domains/merge-requests/graphql.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
@@ -10,12 +11,19 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
-import { badRequest } from '#platform/errors.ts';
-import { createNote, deleteNote, updateNote } from './commands.ts';
-import { getNoteableById, type NoteableKind, noteableWebUrl } from './noteable.ts';
+import { deleteNote, updateNote } from './commands.ts';
+import { comment } from './commenting.ts';
+import { noteableByModel } from './graphql/noteable.ts';
+import { type NoteableKind, noteableWebUrl } from './noteable.ts';
 import { canDeleteNote, canUpdateNote } from './policy.ts';
-import { getNoteById, listNotesBelow, type NoteFilter, type NoteRow, noteableIidsByIds } from './queries.ts';
+import {
+  getNoteById,
+  isResolvable,
+  listNotesBelow,
+  type NoteFilter,
+  type NoteRow,
+  noteableIidsByIds,
+} from './queries.ts';
 
 const loadIssueIid = loader((ctx: Context, ids: readonly number[]) => noteableIidsByIds(ctx, 'issue', ids));
 const loadMergeRequestIid = loader((ctx: Context, ids: readonly number[]) =>
@@ -49,7 +57,10 @@ export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (note) => gid('Note', note.id) }),
     body: t.exposeString('note', { nullable: false }),
-    bodyHtml: t.string({ resolve: (note) => descriptionHtml(note.note) }),
+    bodyHtml: t.string({
+      resolve: ({ note, project_id }, _args, ctx) =>
+        loadHtml(ctx, { text: note, home: { kind: 'project', id: project_id } }),
+    }),
     author: t.field({
       type: UserRef,
       description: 'Null if the account has been deleted.',
@@ -59,17 +70,16 @@ export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
     internal: t.exposeBoolean('confidential', { nullable: false }),
     discussionId: t.exposeString('discussion_id', { nullable: false }),
     noteableType: t.exposeString('noteable_type', { nullable: false }),
-    resolvable: t.boolean({
-      nullable: false,
-      resolve: (note) => note.noteable_type === 'MergeRequest' && note.type !== null && !note.system,
-    }),
+    resolvable: t.boolean({ nullable: false, resolve: isResolvable }),
     resolved: t.boolean({ nullable: false, resolve: ({ resolved_at }) => resolved_at !== null }),
     resolvedAt: t.expose('resolved_at', { type: 'Time' }),
     resolvedBy: t.field({
       type: UserRef,
       resolve: ({ resolved_by_id }, _args, ctx) => (resolved_by_id === null ? null : loadUser(ctx, resolved_by_id)),
     }),
-    position: t.field({ type: 'JSON', resolve: ({ position }) => position }),
+    systemNoteAction: t.exposeString('system_note_action', {
+      description: 'What a system note is about, such as `title` or `commit`.',
+    }),
     lastEditedAt: t.expose('last_edited_at', { type: 'Time' }),
     lastEditedBy: t.field({
       type: UserRef,
@@ -93,7 +103,7 @@ export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
     userPermissions: t.field({ type: NotePermissions, nullable: false, resolve: (note) => note }),
   }),
 });
-const NoteConnection = builder.connectionObject({ type: NoteRef, name: 'NoteConnection' }, { name: 'NoteEdge' });
+export const NoteConnection = builder.connectionObject({ type: NoteRef, name: 'NoteConnection' }, { name: 'NoteEdge' });
 
 const NotesFilterType = builder.enumType('NotesFilterType', {
   values: {
@@ -147,27 +157,25 @@ builder.queryField('note', (t) =>
 );
 
 mutationField('createNote', {
-  description: 'Comments on an issue or merge request.',
+  description:
+    'Comments on an issue or merge request. Quick actions in the text run and vanish; `note` is null if nothing else is left.',
   input: (t) => ({
     noteableId: t.field({ type: 'NoteableID', required: true }),
     body: t.string({ required: true }),
     internal: t.boolean({ description: 'For Reporters and above only.' }),
-    discussionId: t.string({ description: 'The discussion to reply to.' }),
+    discussionId: t.field({ type: 'DiscussionID', description: 'The discussion to reply to.' }),
     createdAt: t.field({ type: 'Time', description: 'For owners only.' }),
   }),
   payload: { note: NoteRef },
   run: async (ctx, input) => {
-    const { model, id } = input.noteableId;
-    if (model !== 'Issue' && model !== 'MergeRequest') throw badRequest(`comments on ${model} are not supported`);
-    const noteable = await getNoteableById(ctx, model === 'Issue' ? 'issue' : 'merge_request', id);
-    return {
-      note: await createNote(ctx, noteable, {
-        body: input.body,
-        internal: input.internal ?? undefined,
-        discussion_id: input.discussionId ?? undefined,
-        created_at: input.createdAt ?? undefined,
-      }),
-    };
+    const noteable = await noteableByModel(ctx, input.noteableId);
+    const { note } = await comment(ctx, noteable, {
+      body: input.body,
+      internal: input.internal ?? undefined,
+      discussion_id: input.discussionId ?? undefined,
+      created_at: input.createdAt ?? undefined,
+    });
+    return { note };
   },
 });
 

@@ -1,8 +1,8 @@
 import { PRIVATE, REPORTER } from '#domains/access/model.ts';
-import { issueAudience, snapshotOf } from '#domains/issues/commands.ts';
 import { type IssueRow, issueWebUrl } from '#domains/issues/model.ts';
 import { getIssue, issuesByIds } from '#domains/issues/queries.ts';
-import { getMergeRequest } from '#domains/merge-requests/queries.ts';
+import { issueAudience, snapshotOf } from '#domains/issues/snapshot.ts';
+import { getMergeRequest, type MergeRequestRow } from '#domains/merge-requests/queries.ts';
 import { type ProjectRow, projectScope, projectWebUrl } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
@@ -27,6 +27,8 @@ export interface Noteable {
   readonly discussion_locked: boolean | null;
   /** Null for merge requests. */
   readonly issue: IssueRow | null;
+  /** Null for issues. */
+  readonly mergeRequest: MergeRequestRow | null;
 }
 
 /** A commit whose code the caller can read. It has no number; its comments refer to it by its id. */
@@ -38,6 +40,7 @@ export interface NoteableCommit {
   readonly iid: null;
   readonly discussion_locked: null;
   readonly issue: null;
+  readonly mergeRequest: null;
 }
 
 /** Anything that has comments. */
@@ -46,7 +49,16 @@ export type Commentable = Noteable | NoteableCommit;
 /** @throws DomainError `not_found` (Commit), `forbidden` as `requireAbility(read_code)` */
 export const getNoteableCommit = async (ctx: Context, project: ProjectRow, sha: string): Promise<NoteableCommit> => {
   const commit = await getCommit(ctx, project, sha);
-  return { kind: 'commit', project, commit, id: null, iid: null, discussion_locked: null, issue: null };
+  return {
+    kind: 'commit',
+    project,
+    commit,
+    id: null,
+    iid: null,
+    discussion_locked: null,
+    issue: null,
+    mergeRequest: null,
+  };
 };
 
 /** @throws DomainError `not_found`, `forbidden` as for the issue or merge request itself */
@@ -57,9 +69,16 @@ export const getNoteable = async (
   iid: number,
 ): Promise<Noteable> => {
   const issue = kind === 'issue' ? await getIssue(ctx, project, iid) : null;
-  const { id, discussion_locked } = issue ?? (await getMergeRequest(ctx, project, iid));
-  return { kind, project, id, iid, discussion_locked, issue };
+  if (issue) return { kind, project, ...common(issue), issue, mergeRequest: null };
+  const mergeRequest = await getMergeRequest(ctx, project, iid);
+  return { kind, project, ...common(mergeRequest), issue: null, mergeRequest };
 };
+
+const common = ({ id, iid, discussion_locked }: Pick<Noteable, 'id' | 'iid' | 'discussion_locked'>) => ({
+  id,
+  iid,
+  discussion_locked,
+});
 
 /** Returns the same by global id. @throws DomainError `not_found`, also if the caller cannot see it */
 export const getNoteableById = async (ctx: Context, kind: NoteableKind, id: number): Promise<Noteable> => {

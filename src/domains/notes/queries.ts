@@ -9,10 +9,11 @@ import { type Commentable, getNoteableById, type Noteable, type NoteableKind } f
 import { noteIsVisible } from './policy.ts';
 
 /** A comment, without the diff that it refers to. */
-export type NoteRow = Omit<
-  Selectable<Notes>,
-  'st_diff' | 'original_position' | 'change_position' | 'line_code' | 'imported' | 'system_note_action'
->;
+export type NoteRow = Omit<Selectable<Notes>, 'st_diff' | 'imported'>;
+
+/** Threads of merge requests can be resolved, single comments and system notes cannot. */
+export const isResolvable = (note: Pick<NoteRow, 'noteable_type' | 'type' | 'system'>): boolean =>
+  note.noteable_type === 'MergeRequest' && note.type !== null && !note.system;
 
 export const NOTE_ORDERS = ['created_at', 'updated_at'] as const;
 
@@ -81,6 +82,10 @@ export const noteColumns = [
   'notes.confidential',
   'notes.discussion_id',
   'notes.position',
+  'notes.original_position',
+  'notes.change_position',
+  'notes.line_code',
+  'notes.system_note_action',
   'notes.resolved_at',
   'notes.resolved_by_id',
   'notes.updated_by_id',
@@ -93,14 +98,21 @@ export const noteColumns = [
 export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}) => {
   const query = matching(ctx, filter);
   if (noteable.kind !== 'commit') return query.where(`notes.${noteable.kind}_id`, '=', noteable.id);
-  return query
-    .where('notes.noteable_type', '=', 'Commit')
-    .where('notes.project_id', '=', noteable.project.id)
-    .where('notes.commit_id', '=', noteable.commit.id);
+  return (
+    query
+      // A literal, because the index is for comments on commits only.
+      .where('notes.noteable_type', '=', sql.lit('Commit'))
+      .where('notes.project_id', '=', noteable.project.id)
+      .where('notes.commit_id', '=', noteable.commit.id)
+  );
 };
 
+/** Selects the comments that are not internal, or that the caller may read all the same. */
+export const readableNotes = (ctx: Context) =>
+  ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));
+
 const matching = (ctx: Context, filter: NoteFilter) => {
-  const query = ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));
+  const query = readableNotes(ctx);
   return filter.activity ? query.where('notes.system', '=', filter.activity === 'only_activity') : query;
 };
 

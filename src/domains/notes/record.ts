@@ -7,7 +7,8 @@ import { isoTime } from '#platform/time.ts';
 import { commentedLine } from './commits.ts';
 import type { Discussion } from './discussions.ts';
 import type { Commentable } from './noteable.ts';
-import type { NoteRow } from './queries.ts';
+import { isResolvable, type NoteRow } from './queries.ts';
+import { suggestionRecord, suggestionRecords } from './suggestions/record.ts';
 
 export const noteRecord = z
   .object({
@@ -32,9 +33,21 @@ export const noteRecord = z
     internal: z.boolean(),
     commit_id: z.string().nullable(),
     position: z.unknown(),
-    commands_changes: z.record(z.string(), z.json()),
+    suggestions: z.array(suggestionRecord),
+    /** What the quick actions in a new comment changed. Empty later. */
+    commands_changes: z.record(z.string(), z.unknown()),
   })
   .meta({ id: 'Note' });
+
+/** The answer to a comment that was nothing but quick actions. */
+export const quickActionsRecord = z
+  .object({ commands_changes: z.record(z.string(), z.unknown()), summary: z.array(z.string()) })
+  .meta({ id: 'QuickActions' });
+
+export const toQuickActions = (changes: object): z.output<typeof quickActionsRecord> => ({
+  commands_changes: { ...changes },
+  summary: ['Commands applied'],
+});
 
 /** Returns the records of comments on one issue, merge request or commit. Commits have no number. */
 export const toNotes = async (
@@ -48,6 +61,7 @@ export const toNotes = async (
     const user = people.get(id ?? 0);
     return user ? toUserBasic(ctx, user) : null;
   };
+  const suggestions = await suggestionRecords(ctx, noteable, notes);
   return notes.map((note) => ({
     id: note.id,
     type: note.type,
@@ -70,6 +84,7 @@ export const toNotes = async (
     internal: note.confidential,
     commit_id: note.commit_id,
     position: note.position,
+    suggestions: suggestions.get(note.id) ?? [],
     commands_changes: {},
   }));
 };
@@ -78,10 +93,11 @@ export const toNote = async (
   ctx: Context,
   noteable: Commentable,
   note: NoteRow,
+  changes: object = {},
 ): Promise<z.output<typeof noteRecord>> => {
   const [record] = await toNotes(ctx, noteable, [note]);
   if (!record) throw notFound('Note');
-  return record;
+  return { ...record, commands_changes: { ...changes } };
 };
 
 export const discussionRecord = z
@@ -147,6 +163,3 @@ export const toCommitComments = async (
     };
   });
 };
-
-const isResolvable = (note: NoteRow): boolean =>
-  note.noteable_type === 'MergeRequest' && note.type !== null && !note.system;

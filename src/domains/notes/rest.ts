@@ -1,16 +1,22 @@
+import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
-import { createNote, deleteNote, updateNote } from './commands.ts';
+import { deleteNote, updateNote } from './commands.ts';
+import { comment } from './commenting.ts';
 import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
 import { getNote, listNotes, NOTE_ORDERS } from './queries.ts';
-import { noteRecord, toNote, toNotes } from './record.ts';
+import { noteRecord, quickActionsRecord, toNote, toNotes, toQuickActions } from './record.ts';
 import { commitRoutes } from './rest/commits.ts';
+import { discussionRoutes } from './rest/discussions.ts';
+import { draftRoutes } from './rest/drafts.ts';
+import { suggestionRoutes } from './rest/suggestions.ts';
 
 const tag = 'Notes';
+
 const noteables = { id: idOrPath(), noteable_iid: integer() };
 const one = { ...noteables, note_id: integer() };
 
@@ -21,12 +27,15 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
     ctx: Context,
     { id, noteable_iid }: { readonly id: IdOrPath; readonly noteable_iid: number },
   ): Promise<Noteable> => getNoteable(ctx, await getProject(ctx, id), kind, noteable_iid);
+  // The reference names comments on merge requests only.
+  const forJobs = kind === 'merge_request' ? { jobTokens: true as const } : {};
   return [
     listRoute({
       path: `/projects/:id/${path}/:noteable_iid/notes`,
       tag,
       summary: `List the comments on ${what}`,
       auth: 'optional',
+      ...forJobs,
       paging: 'offset',
       input: {
         ...noteables,
@@ -48,6 +57,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       tag,
       summary: `Get a comment on ${what}`,
       auth: 'optional',
+      ...forJobs,
       input: one,
       response: noteRecord,
       run: async (ctx, { note_id, ...place }) => {
@@ -60,7 +70,8 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       path: `/projects/:id/${path}/:noteable_iid/notes`,
       tag,
       summary: `Comment on ${what}`,
-      description: 'Internal comments are for Reporters and above. `confidential` is the older name of `internal`.',
+      description:
+        'Internal comments are for Reporters and above. `confidential` is the older name of `internal`. Quick actions in the text run and vanish. If nothing else is left, the answer is 202 with what they changed.',
       maxBodyBytes: TEXT_BODY_BYTES,
       input: {
         ...noteables,
@@ -69,11 +80,13 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
         confidential: boolean().optional(),
         created_at: dateTime().optional(),
       },
-      response: noteRecord,
-      run: async (ctx, { body, internal, confidential, created_at, ...place }) => {
+      response: z.union([noteRecord, quickActionsRecord]),
+      run: async (ctx, { body, internal, confidential, created_at, ...place }, http) => {
         const noteable = await find(ctx, place);
-        const note = await createNote(ctx, noteable, { body, internal: internal ?? confidential, created_at });
-        return toNote(ctx, noteable, note);
+        const made = await comment(ctx, noteable, { body, internal: internal ?? confidential, created_at });
+        if (made.note) return toNote(ctx, noteable, made.note, made.changes);
+        http.setStatus(202);
+        return toQuickActions(made.changes);
       },
     }),
     route({
@@ -108,5 +121,8 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
 export const routes = [
   ...routesOf('issue', 'issues'),
   ...routesOf('merge_request', 'merge_requests'),
+  ...discussionRoutes,
+  ...draftRoutes,
+  ...suggestionRoutes,
   ...commitRoutes,
 ] satisfies readonly Route[];

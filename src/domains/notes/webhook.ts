@@ -1,5 +1,5 @@
-import { snapshotOf } from '#domains/issues/commands.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
+import { snapshotOf } from '#domains/issues/snapshot.ts';
 import { hookIssue } from '#domains/issues/webhook.ts';
 import { hookMergeRequest, mergeRequestFacts } from '#domains/merge-requests/webhook.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
@@ -64,10 +64,27 @@ export const noteBodyIn = async (
     user: user ? hookUser(ctx, user) : null,
     project_id: note.project_id,
     project: hookProject(ctx, project),
-    object_attributes: { ...hookNote(ctx, project, note), action },
+    object_attributes: { ...hookNote(ctx, project, note), st_diff: await excerptOf(ctx, note), action },
     repository: hookRepository(ctx, project),
     ...subject,
   };
+};
+
+/** The part of the diff that a comment on a line is about. */
+const excerptOf = async (
+  ctx: Context,
+  { noteable_kind, noteable_id, discussion_id, position }: NotePayload,
+): Promise<unknown> => {
+  if (position == null || noteable_kind !== 'merge_request') return null;
+  // The comment that started the thread has it.
+  const row = await ctx.db
+    .selectFrom('notes')
+    .select('st_diff')
+    .where('merge_request_id', '=', noteable_id)
+    .where('discussion_id', '=', discussion_id)
+    .orderBy('id')
+    .executeTakeFirst();
+  return row?.st_diff ?? null;
 };
 
 /** The attributes of a comment in webhook bodies: in its own events and in emoji on it. */
@@ -80,11 +97,11 @@ export const hookNote = (ctx: Context, project: Pick<HookedProject, 'full_path'>
   discussion_id: note.discussion_id,
   id: note.id,
   internal: note.internal,
-  line_code: null,
+  line_code: note.line_code ?? null,
   note: hookMarkdown(ctx, note.project_id, note.note),
   noteable_id: note.noteable_id,
   noteable_type: noteableType(note.noteable_kind),
-  original_position: null,
+  original_position: note.original_position ?? null,
   position: note.position ?? null,
   project_id: note.project_id,
   resolved_at: hookTime(note.resolved_at),

@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import { z } from 'zod';
+import type { Context } from '#platform/context.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
 
 /**
@@ -26,6 +28,19 @@ export const differences = (
   }
   return changes;
 };
+
+/** Returns the new values by column. */
+export const newValues = (changes: Changes): Record<string, Json> =>
+  Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
+
+/** Returns the columns that say who changed, edited, closed or reopened an issue or merge request, and when. */
+export const changeStamps = ({ actor }: Pick<Context, 'actor'>, { state, title, description }: Changes) => ({
+  ...(state?.current === 'closed' ? { closed_at: sql<string>`now()`, closed_by_id: actor.userId } : {}),
+  ...(state && state.current !== 'closed' ? { closed_at: null, closed_by_id: null } : {}),
+  ...(title || description ? { last_edited_at: sql<string>`now()`, last_edited_by_id: actor.userId } : {}),
+  updated_at: sql<string>`now()`,
+  updated_by_id: actor.userId,
+});
 
 /** Returns the changes for webhook bodies: times in the webhook format, and the state by its number. */
 export const hookChanges = (changes: Changes, stateIds: Readonly<Record<string, number>>): Record<string, unknown> =>

@@ -7,10 +7,11 @@ import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { badRequest } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /**
- * The owner of labels, milestones, hooks, push rules and uploads: a group, for everything below it, or a single
+ * The owner of labels, milestones, hooks, push rules, approval rules and uploads: a group, for everything below it, or a single
  * project.
  */
 export type Container =
@@ -26,12 +27,24 @@ type ContainerAbility =
   | 'admin_milestone'
   | 'admin_hook'
   | 'admin_push_rule'
+  | 'admin_cicd_variables'
+  | 'admin_approval_rule'
   | 'upload_file'
   | 'admin_uploads';
 
 /** Returns the group or project if the caller can see it. @throws DomainError `not_found` (Group, Project) */
 export const getContainer = async (ctx: Context, kind: ContainerKind, id: IdOrPath): Promise<Container> =>
   kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind: 'project', project: await getProject(ctx, id) };
+
+/**
+ * Returns the group that a project is directly in.
+ *
+ * @throws DomainError `bad_request` for a project of a user, `not_found` if the caller cannot see the group
+ */
+export const groupOf = async (ctx: Context, project: ProjectRow): Promise<Extract<Container, { kind: 'group' }>> => {
+  if (project.namespace.kind !== 'group') throw badRequest('the project is not in a group');
+  return { kind: 'group', group: await getGroup(ctx, { id: project.namespace.id }) };
+};
 
 /** @throws DomainError `not_found` if the feature of the project is hidden, `unauthenticated`, `forbidden` */
 export const requireContainerAbility = (ctx: Context, container: Container, ability: ContainerAbility): void => {
@@ -49,7 +62,7 @@ export const requireContainerAbility = (ctx: Context, container: Container, abil
 export const lockContainer = async (
   tx: Tx,
   given: Container,
-  ability: 'admin_hook' | 'admin_push_rule',
+  ability: Exclude<ContainerAbility, 'read_label' | 'read_milestone'>,
 ): Promise<Container> =>
   given.kind === 'group'
     ? { kind: 'group', group: await lockGroupFor(tx, given.group, ability) }

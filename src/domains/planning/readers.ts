@@ -45,6 +45,10 @@ export const readersByProject = async (
   );
 };
 
+/** Returns true if everyone to whom the project is open can read its merge requests. */
+export const isOpenForReview = ({ merge_requests_access_level, repository_access_level }: ProjectRow): boolean =>
+  merge_requests_access_level === 'enabled' && repository_access_level === 'enabled';
+
 /**
  * Returns the ids of the users with these usernames.
  *
@@ -53,7 +57,7 @@ export const readersByProject = async (
 export const userIdsByUsernames = async (
   ctx: Pick<Context, 'db'>,
   usernames: readonly string[],
-  field: 'assignee_usernames' | 'reviewer_usernames',
+  field: 'assignee_usernames' | 'reviewer_usernames' | 'usernames',
 ): Promise<number[]> => {
   const wanted = [...new Set(usernames.map((username) => username.toLowerCase()))];
   const rows = await ctx.db

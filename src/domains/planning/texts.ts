@@ -2,7 +2,8 @@ import { invalid } from '#platform/errors.ts';
 
 // The texts of issues and merge requests.
 
-const MAX_TITLE = 255;
+/** Characters of a title. */
+export const MAX_TITLE = 255;
 const MAX_DESCRIPTION = 1_048_576;
 
 /** Returns the title without surrounding spaces. @throws DomainError `invalid` if it is empty or too long */

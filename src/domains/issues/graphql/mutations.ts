@@ -2,13 +2,13 @@ import { userIdsByUsernames } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
-import { applyOperation, MutationOperationMode, mutationField } from '#graphql/mutation.ts';
+import { MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { createIssue, deleteIssue, type IssueChanges, updateIssue } from '../commands.ts';
 import { IssueRef, IssueTypeEnum } from '../graphql.ts';
 import type { IssueRow } from '../model.ts';
-import { getIssue, issueDetailsByIds } from '../queries.ts';
+import { getIssue } from '../queries.ts';
 
 const IssueStateEvent = builder.enumType('IssueStateEvent', {
   values: { CLOSE: { value: 'close' }, REOPEN: { value: 'reopen' } } as const,
@@ -100,11 +100,10 @@ mutationField('issueSetAssignees', {
   }),
   payload: { issue: IssueRef },
   run: (ctx, input) =>
-    change(ctx, input, async (issue) => {
-      const named = await userIdsByUsernames(ctx, input.assigneeUsernames, 'assignee_usernames');
-      const present = (await issueDetailsByIds(ctx, [issue.id])).get(issue.id)?.assignee_ids ?? [];
-      return { assignee_ids: applyOperation(input.operationMode, present, named) };
-    }),
+    change(ctx, input, async () => ({
+      assignee_ids: await userIdsByUsernames(ctx, input.assigneeUsernames, 'assignee_usernames'),
+      people_mode: input.operationMode,
+    })),
 });
 
 mutationField('issueSetConfidential', {
@@ -162,9 +161,9 @@ const find = async (ctx: Context, { projectPath, iid }: Named): Promise<{ projec
   return { project, issue: await getIssue(ctx, project, Number(iid)) };
 };
 
-const change = async (ctx: Context, input: Named, changesOf: (issue: IssueRow) => Promise<IssueChanges>) => {
+const change = async (ctx: Context, input: Named, changesOf: () => Promise<IssueChanges>) => {
   const { project, issue } = await find(ctx, input);
-  return { issue: await updateIssue(ctx, project, issue, await changesOf(issue)) };
+  return { issue: await updateIssue(ctx, project, issue, await changesOf()) };
 };
 
 const positive = (iid: number | null | undefined): number | undefined => {

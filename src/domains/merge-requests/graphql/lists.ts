@@ -1,5 +1,4 @@
 import type { ArgBuilder } from '@pothos/core';
-import { PipelineRef } from '#domains/ci/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -11,10 +10,13 @@ import type { ConnectionArguments } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { loader } from '#graphql/loaders.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
+import { badRequest } from '#platform/errors.ts';
 import type { MergeRequestFilter, MergeRequestOrder } from '../filter.ts';
-import { MergeRequestConnection, MergeRequestRef, MergeRequestStateEnum, mergeRequestColumns } from '../graphql.ts';
+import { MergeRequestConnection, MergeRequestRef, MergeRequestStateEnum } from '../graphql.ts';
+import { listMergeRequestsBelow } from '../lists.ts';
 import type { MergeRequestState } from '../model.ts';
-import { getMergeRequest, listMergeRequestsBelow, mergeRequestsByIds } from '../queries.ts';
+import { getMergeRequest, mergeRequestsByIds } from '../queries.ts';
+import { mergeRequestColumns, plainFields } from './columns.ts';
 
 const SORTS = {
   created_asc: { order_by: 'created_at', sort: 'asc' },
@@ -25,6 +27,14 @@ const SORTS = {
   title_desc: { order_by: 'title', sort: 'desc' },
   merged_at_asc: { order_by: 'merged_at', sort: 'asc' },
   merged_at_desc: { order_by: 'merged_at', sort: 'desc' },
+  label_priority_asc: { order_by: 'label_priority', sort: 'asc' },
+  label_priority_desc: { order_by: 'label_priority', sort: 'desc' },
+  milestone_due_asc: { order_by: 'milestone_due', sort: 'asc' },
+  milestone_due_desc: { order_by: 'milestone_due', sort: 'desc' },
+  popularity_asc: { order_by: 'popularity', sort: 'asc' },
+  popularity_desc: { order_by: 'popularity', sort: 'desc' },
+  priority_asc: { order_by: 'priority', sort: 'asc' },
+  priority_desc: { order_by: 'priority', sort: 'desc' },
   closed_at_asc: { order_by: 'closed_at', sort: 'asc' },
   closed_at_desc: { order_by: 'closed_at', sort: 'desc' },
 } as const satisfies Record<string, { order_by: MergeRequestOrder; sort: 'asc' | 'desc' }>;
@@ -43,6 +53,14 @@ const MergeRequestSort = builder.enumType('MergeRequestSort', {
     TITLE_DESC: { value: 'title_desc' },
     MERGED_AT_ASC: { value: 'merged_at_asc' },
     MERGED_AT_DESC: { value: 'merged_at_desc' },
+    LABEL_PRIORITY_ASC: { value: 'label_priority_asc' },
+    LABEL_PRIORITY_DESC: { value: 'label_priority_desc' },
+    MILESTONE_DUE_ASC: { value: 'milestone_due_asc' },
+    MILESTONE_DUE_DESC: { value: 'milestone_due_desc' },
+    POPULARITY_ASC: { value: 'popularity_asc' },
+    POPULARITY_DESC: { value: 'popularity_desc' },
+    PRIORITY_ASC: { value: 'priority_asc' },
+    PRIORITY_DESC: { value: 'priority_desc' },
     CLOSED_AT_ASC: { value: 'closed_at_asc' },
     CLOSED_AT_DESC: { value: 'closed_at_desc' },
   } as const,
@@ -69,6 +87,8 @@ interface MergeRequestArguments extends ConnectionArguments {
   readonly assigneeUsername?: string | null | undefined;
   readonly reviewerUsername?: string | null | undefined;
   readonly approved?: boolean | null | undefined;
+  readonly approvedBy?: readonly string[] | null | undefined;
+  readonly approver?: readonly string[] | null | undefined;
   readonly draft?: boolean | null | undefined;
   readonly search?: string | null | undefined;
   readonly createdAfter?: string | null | undefined;
@@ -93,6 +113,12 @@ interface MergeRequestArguments extends ConnectionArguments {
 
 const named = (username: string | null | undefined) => (username ? { username } : null);
 
+const people = (usernames: readonly string[] | null | undefined) => {
+  if (usernames && usernames.length > MAX_PEOPLE) throw badRequest(`at most ${MAX_PEOPLE} users can be given`);
+  return usernames?.map((username) => ({ username }));
+};
+const MAX_PEOPLE = 5;
+
 const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
   ...SORTS[args.sort ?? 'created_desc'],
   state: args.state,
@@ -102,9 +128,11 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
   labels: args.labels,
   milestone: args.milestoneTitle ? [args.milestoneTitle] : null,
   author: named(args.authorUsername),
-  assignee: named(args.assigneeUsername),
+  assignees: args.assigneeUsername ? [{ username: args.assigneeUsername }] : null,
   reviewer: named(args.reviewerUsername),
   approved: args.approved,
+  approved_by: people(args.approvedBy),
+  approvers: people(args.approver),
   draft: args.draft,
   search: args.search,
   created_after: args.createdAfter,
@@ -118,7 +146,7 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
         labels: args.not.labels,
         milestone: args.not.milestoneTitle ? [args.not.milestoneTitle] : null,
         author: named(args.not.authorUsername),
-        assignee: named(args.not.assigneeUsernames?.[0]),
+        assignees: args.not.assigneeUsernames?.map((username) => ({ username })),
         reviewer: named(args.not.reviewerUsername),
       }
     : null,
@@ -141,7 +169,7 @@ const below = (kind: Parameters<typeof listMergeRequestsBelow>[1]) =>
         rows.flatMap(({ author_id }) => author_id ?? []),
       ),
     );
-  });
+  }, plainFields);
 const ofProject = below('project');
 const ofGroup = below('group');
 
@@ -155,7 +183,9 @@ const commonArgs = (t: ArgBuilder<Types>) => ({
   authorUsername: t.string(),
   assigneeUsername: t.string(),
   reviewerUsername: t.string(),
-  approved: t.boolean(),
+  approved: t.boolean({ description: 'Whether anybody has approved it.' }),
+  approvedBy: t.stringList({ description: 'User names. All of them have approved it.' }),
+  approver: t.stringList({ description: 'User names. An approval rule names all of them.' }),
   draft: t.boolean(),
   search: t.string(),
   createdAfter: t({ type: 'Time' }),
@@ -222,20 +252,13 @@ for (const [name, kind] of [
   );
 }
 
-const loadMergeRequest = loader(mergeRequestsByIds);
+/** Loads a merge request that the caller can see. */
+export const loadMergeRequest = loader(mergeRequestsByIds);
 
 builder.queryField('mergeRequest', (t) =>
   t.field({
     type: MergeRequestRef,
     args: { id: t.arg({ type: 'MergeRequestID', required: true }) },
     resolve: (_root, { id }, ctx) => loadMergeRequest(ctx, id),
-  }),
-);
-
-builder.objectField(PipelineRef, 'mergeRequest', (t) =>
-  t.field({
-    type: MergeRequestRef,
-    description: 'The merge request that it was created for, if the caller can see it.',
-    resolve: ({ merge_request_id: id }, _args, ctx) => (id === null ? null : loadMergeRequest(ctx, id)),
   }),
 );

@@ -1,24 +1,38 @@
 import { userIdsByUsernames } from '#domains/planning/readers.ts';
-import type { ProjectRow } from '#domains/projects/model.ts';
+import { readEstimate } from '#domains/planning/time-tracking.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from '../commands.ts';
+import { deleteMergeRequest } from '../deleting.ts';
 import { MergeRequestRef } from '../graphql.ts';
-import { mergeMergeRequest } from '../merging.ts';
-import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
+import type { MergeRequestRow } from '../queries.ts';
+import { requestReviewAgain } from '../reviewers.ts';
+import { findNamed as find, type Named, named } from './named.ts';
 
 const NewState = builder.enumType('MergeRequestNewState', {
   description: 'The state that a merge request changes to.',
   values: { OPEN: { value: 'reopen' }, CLOSED: { value: 'close' } } as const,
 });
 
-/** The inputs that name a merge request. */
-const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
-  projectPath: t.id({ required: true }),
-  iid: t.string({ required: true }),
+/** What happens to the source branch. Its author decides, also one below Developer. */
+const proposed = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  removeSourceBranch: t.boolean(),
+  squash: t.boolean({ description: 'Ignored if the project decides.' }),
+  allowCollaboration: t.boolean({ description: 'For forks: those who can merge may push to the source branch.' }),
+});
+
+interface Proposed {
+  readonly removeSourceBranch?: boolean | null | undefined;
+  readonly squash?: boolean | null | undefined;
+  readonly allowCollaboration?: boolean | null | undefined;
+}
+
+const proposal = ({ removeSourceBranch, squash, allowCollaboration }: Proposed) => ({
+  remove_source_branch: removeSourceBranch,
+  squash: squash ?? undefined,
+  allow_collaboration: allowCollaboration ?? undefined,
 });
 
 mutationField('mergeRequestCreate', {
@@ -31,7 +45,11 @@ mutationField('mergeRequestCreate', {
     targetProjectId: t.field({ type: 'ProjectID', description: 'The source project by default.' }),
     description: t.string(),
     labels: t.stringList({ description: 'Titles. Missing labels are created.' }),
-    removeSourceBranch: t.boolean(),
+    assigneeIds: t.field({ type: ['UserID'], description: 'Users who cannot read it are left out.' }),
+    reviewerIds: t.field({ type: ['UserID'], description: 'Users who cannot read it are left out.' }),
+    milestoneId: t.field({ type: 'MilestoneID' }),
+    mergeAfter: t.field({ type: 'Time', description: 'The earliest time to merge.' }),
+    ...proposed(t),
   }),
   payload: { mergeRequest: MergeRequestRef },
   run: async (ctx, input) => ({
@@ -42,7 +60,11 @@ mutationField('mergeRequestCreate', {
       target_project_id: input.targetProjectId ?? undefined,
       description: input.description,
       labels: input.labels ?? undefined,
-      remove_source_branch: input.removeSourceBranch,
+      assignee_ids: input.assigneeIds ?? undefined,
+      reviewer_ids: input.reviewerIds ?? undefined,
+      milestone_id: input.milestoneId,
+      merge_after: input.mergeAfter,
+      ...proposal(input),
     }),
   }),
 });
@@ -54,7 +76,10 @@ mutationField('mergeRequestUpdate', {
     title: t.string(),
     description: t.string(),
     targetBranch: t.string(),
+    ...proposed(t),
     state: t.field({ type: NewState }),
+    mergeAfter: t.field({ type: 'Time', description: 'The earliest time to merge. Null removes it.' }),
+    timeEstimate: t.string({ description: 'As `1d 2h`. Zero removes the estimate.' }),
   }),
   payload: { mergeRequest: MergeRequestRef },
   run: (ctx, input) =>
@@ -62,31 +87,21 @@ mutationField('mergeRequestUpdate', {
       title: input.title ?? undefined,
       description: input.description,
       target_branch: input.targetBranch ?? undefined,
+      ...proposal(input),
       state_event: input.state ?? undefined,
+      merge_after: input.mergeAfter,
+      time_estimate: input.timeEstimate == null ? undefined : readEstimate(input.timeEstimate, 'timeEstimate'),
     })),
 });
 
-mutationField('mergeRequestAccept', {
-  description: 'Merges a merge request.',
-  input: (t) => ({
-    ...named(t),
-    sha: t.string({ required: true, description: 'The head that the caller has seen.' }),
-    commitMessage: t.string(),
-    squashCommitMessage: t.string(),
-    squash: t.boolean(),
-    shouldRemoveSourceBranch: t.boolean(),
-  }),
-  payload: { mergeRequest: MergeRequestRef },
+mutationField('mergeRequestDelete', {
+  description: 'Deletes a merge request with its versions and comments. For owners of the project.',
+  input: named,
+  payload: {},
   run: async (ctx, input) => {
     const { project, row } = await find(ctx, input);
-    const mergeRequest = await mergeMergeRequest(ctx, project, row, {
-      sha: input.sha,
-      merge_commit_message: input.commitMessage ?? undefined,
-      squash_commit_message: input.squashCommitMessage ?? undefined,
-      squash: input.squash ?? undefined,
-      should_remove_source_branch: input.shouldRemoveSourceBranch ?? undefined,
-    });
-    return { mergeRequest };
+    await deleteMergeRequest(ctx, project, row);
+    return {};
   },
 });
 
@@ -156,19 +171,15 @@ mutationField('mergeRequestSetReviewers', {
     })),
 });
 
-interface Named {
-  readonly projectPath: string;
-  readonly iid: string;
-}
-
-const find = async (
-  ctx: Context,
-  { projectPath, iid }: Named,
-): Promise<{ project: ProjectRow; row: MergeRequestRow }> => {
-  const project = await getProject(ctx, { path: projectPath });
-  if (!/^\d{1,9}$/.test(iid)) throw notFound('Merge Request');
-  return { project, row: await getMergeRequest(ctx, project, Number(iid)) };
-};
+mutationField('mergeRequestReviewerRereview', {
+  description: 'Asks a reviewer to review again.',
+  input: (t) => ({ ...named(t), userId: t.field({ type: 'UserID', required: true }) }),
+  payload: { mergeRequest: MergeRequestRef },
+  run: async (ctx, input) => {
+    const { project, row } = await find(ctx, input);
+    return { mergeRequest: await requestReviewAgain(ctx, project, row, input.userId) };
+  },
+});
 
 const change = async (
   ctx: Context,

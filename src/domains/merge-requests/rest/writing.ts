@@ -1,16 +1,18 @@
+import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { atLeastOneOf, boolean, commaList, exclusive, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
+import { atLeastOneOf, boolean, commaList, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
-import { createMergeRequest, deleteMergeRequest, updateMergeRequest } from '../commands.ts';
-import { mergeMergeRequest } from '../merging.ts';
+import { unmodifiedSince } from '#rest/unmodified.ts';
+import { removedInV5 } from '#rest/v5.ts';
+import { createMergeRequest, updateMergeRequest } from '../commands.ts';
+import { deleteMergeRequest } from '../deleting.ts';
 import { mergeRequestRecord } from '../record.ts';
 import { findMergeRequest, one, wholeRecord } from './one.ts';
 
 const tag = 'Merge requests';
 const labels = () => commaList(text({ max: 255 }), { max: 100 });
-const people = () => list(integer(), { max: 200 }).nullish();
+const people = () => commaList(integer(), { max: 200 }).nullish();
 const branch = () => text({ max: 255 });
-const MAX_MESSAGE = 100_000;
 
 const attributes = {
   description: text().nullish(),
@@ -24,6 +26,7 @@ const attributes = {
   allow_collaboration: boolean().optional(),
   /** The former name of `allow_collaboration`. */
   allow_maintainer_to_push: boolean().optional(),
+  merge_after: dateTime().nullish(),
 };
 
 export const writingRoutes = [
@@ -42,7 +45,7 @@ export const writingRoutes = [
       source_branch: branch(),
       target_branch: branch(),
       target_project_id: integer().nullish(),
-      approvals_before_merge: integer({ min: 0, max: 100 }).nullish(),
+      approvals_before_merge: removedInV5(integer({ min: 0, max: 100 }).nullish(), APPROVAL_RULES),
     },
     rules: [exclusive('assignee_id', 'assignee_ids'), exclusive('allow_collaboration', 'allow_maintainer_to_push')],
     response: mergeRequestRecord,
@@ -86,6 +89,7 @@ export const writingRoutes = [
         'description',
         'discussion_locked',
         'labels',
+        'merge_after',
         'milestone_id',
         'remove_labels',
         'remove_source_branch',
@@ -103,45 +107,17 @@ export const writingRoutes = [
     },
   }),
   route({
-    method: 'PUT',
-    path: '/projects/:id/merge_requests/:merge_request_iid/merge',
-    tag,
-    summary: 'Merge a merge request',
-    description:
-      '`401` if the caller may neither push nor merge to the target branch, `405` if something other than the code is in the way (see `detailed_merge_status`), `409` if `sha` is not the head of the source branch, `422` if the branches cannot be merged. With `merge_when_pipeline_succeeds` the head pipeline must have succeeded already, because waiting for it is not possible yet.',
-    input: {
-      ...one,
-      merge_commit_message: text({ max: MAX_MESSAGE }).optional(),
-      squash_commit_message: text({ max: MAX_MESSAGE }).optional(),
-      squash: boolean().optional(),
-      sha: text({ max: 64 }).optional(),
-      should_remove_source_branch: boolean().optional(),
-      merge_when_pipeline_succeeds: boolean().optional(),
-      /** The present name of `merge_when_pipeline_succeeds`. */
-      auto_merge: boolean().optional(),
-    },
-    rules: [exclusive('merge_when_pipeline_succeeds', 'auto_merge')],
-    response: mergeRequestRecord,
-    run: async (ctx, { id, merge_request_iid, auto_merge, ...input }) => {
-      const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      const merged = await mergeMergeRequest(ctx, project, row, {
-        ...input,
-        merge_when_pipeline_succeeds: input.merge_when_pipeline_succeeds ?? auto_merge,
-      });
-      return wholeRecord(ctx, project, merged);
-    },
-  }),
-  route({
     method: 'DELETE',
     path: '/projects/:id/merge_requests/:merge_request_iid',
     tag,
     summary: 'Delete a merge request',
     description: 'For owners of the project and administrators.',
+    refusals: { 412: 'The merge request has changed since the time in the header `If-Unmodified-Since`.' },
     input: one,
     response: null,
-    run: async (ctx, { id, merge_request_iid }) => {
+    run: async (ctx, { id, merge_request_iid }, http) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      await deleteMergeRequest(ctx, project, row);
+      await deleteMergeRequest(ctx, project, row, unmodifiedSince(http));
     },
   }),
 ] satisfies readonly Route[];
@@ -155,9 +131,13 @@ interface Sent {
   readonly allow_maintainer_to_push?: boolean | undefined;
 }
 
-/** Older parameters under their present names. Clients send null for a parameter that they do not set. */
+/** An empty `assignee_id` stands for nobody, and so does 0. */
+const assigneesBy = (id: number | null | undefined): readonly number[] | undefined =>
+  id === undefined ? undefined : [id ?? 0];
+
+/** Older parameters under their present names. Clients send null for a list that they do not set. */
 const common = (input: Sent) => ({
-  assignee_ids: input.assignee_ids ?? (input.assignee_id == null ? undefined : [input.assignee_id]),
+  assignee_ids: input.assignee_ids ?? assigneesBy(input.assignee_id),
   reviewer_ids: input.reviewer_ids ?? undefined,
   labels: input.labels ?? undefined,
   allow_collaboration: input.allow_collaboration ?? input.allow_maintainer_to_push,

@@ -1,43 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { settleMerges } from '#domains/merge-requests/merging.ts';
-import { makeScene } from '../planning/scene.ts';
+import { settleMerges } from '#domains/merge-requests/merging/landing.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
+import { commit, makeMergeRequest, makeMergeRequestFromFork, tipOf } from './merge-scene.ts';
 import { insertPipeline } from './support.ts';
 
 const app = useApp();
-
-const commit = async (client: Client, project: string, branch: string, path: string, content = 'text\n') => {
-  const answer = await client.post(`${project}/repository/commits`, {
-    branch,
-    commit_message: `Change ${path}`,
-    actions: [{ action: 'create', file_path: path, content }],
-  });
-  expect(answer.status).toBe(201);
-  return answer.body.id as string;
-};
-
-/** Creates a project with an open merge request of two commits, whose target has moved on since it was branched off. */
-const makeMergeRequest = async (attributes: Record<string, unknown> = {}, { moves = true } = {}) => {
-  const scene = await makeScene(app(), { initialize_with_readme: true, ...attributes });
-  const { owner, path } = scene;
-  await owner.post(`${path}/repository/branches`, { branch: 'feature', ref: 'main' });
-  await commit(owner, path, 'feature', 'one.txt');
-  const head = await commit(owner, path, 'feature', 'two.txt');
-  const target = moves ? await commit(owner, path, 'main', 'other.txt') : await tipOf(owner, path, 'main');
-  const made = await owner.post(`${path}/merge_requests`, {
-    source_branch: 'feature',
-    target_branch: 'main',
-    title: 'Add two files',
-    description: 'Why',
-  });
-  expect(made.status).toBe(201);
-  await app().settle();
-  return { ...scene, at: `${path}/merge_requests/1`, head, target };
-};
-
-const tipOf = async (client: Client, path: string, branch: string): Promise<string> =>
-  (await client.get(`${path}/repository/branches/${branch}`)).body.commit?.id;
 
 const commitAt = async (client: Client, path: string, sha: string) =>
   (await client.get(`${path}/repository/commits/${sha}`)).body;
@@ -47,7 +15,7 @@ const files = async (client: Client, path: string): Promise<string[]> =>
 
 describe('merging', () => {
   it('makes a merge commit with both parents and the default message', async () => {
-    const { owner, path, at, head, target, project, people } = await makeMergeRequest();
+    const { owner, path, at, head, target, project, people } = await makeMergeRequest(app());
     const merged = await owner.put(`${at}/merge`, { sha: head });
     expect(merged).toMatchObject({
       status: 200,
@@ -76,14 +44,14 @@ describe('merging', () => {
   });
 
   it('squashes to one commit, with the given messages', async () => {
-    const { owner, path, at, target } = await makeMergeRequest();
+    const { owner, path, at, target } = await makeMergeRequest(app());
     const merged = await owner.put(`${at}/merge`, {
       squash: true,
       squash_commit_message: 'All in one',
       merge_commit_message: 'Merge it',
       should_remove_source_branch: true,
     });
-    expect(merged.status).toBe(200);
+    expect(merged).toMatchObject({ status: 200, body: { squash: true } });
     const { merge_commit_sha, squash_commit_sha } = merged.body;
     expect(await commitAt(owner, path, merge_commit_sha)).toMatchObject({
       parent_ids: [target, squash_commit_sha],
@@ -100,12 +68,12 @@ describe('merging', () => {
   });
 
   it('fast-forwards where the project says so, and refuses where it cannot', async () => {
-    const linear = await makeMergeRequest({ merge_method: 'ff' }, { moves: false });
+    const linear = await makeMergeRequest(app(), { merge_method: 'ff' }, { moves: false });
     const merged = await linear.owner.put(`${linear.at}/merge`);
     expect(merged).toMatchObject({ status: 200, body: { merge_commit_sha: null, state: 'merged' } });
     expect(await tipOf(linear.owner, linear.path, 'main')).toBe(linear.head);
     for (const merge_method of ['ff', 'rebase_merge']) {
-      const { owner, path, at, target } = await makeMergeRequest({ merge_method });
+      const { owner, path, at, target } = await makeMergeRequest(app(), { merge_method });
       expect(await owner.put(`${at}/merge`)).toMatchObject({
         status: 422,
         body: { message: 'Branch cannot be merged' },
@@ -119,7 +87,7 @@ describe('merging', () => {
   });
 
   it('fills the templates of the project', async () => {
-    const { owner, path, at, project } = await makeMergeRequest({
+    const { owner, path, at, project } = await makeMergeRequest(app(), {
       merge_commit_template:
         '%{title} (%{local_reference})\n\n%{issues}\n%{description}\nin %{reference} by %{merged_by}',
       squash_commit_template: '%{first_commit}\n\n%{all_commits}\n%{co_authored_by}\n%{unknown}',
@@ -134,7 +102,7 @@ describe('merging', () => {
   });
 
   it('refuses what is not mergeable, and says why', async () => {
-    const { owner, path, at, head } = await makeMergeRequest();
+    const { owner, path, at, head } = await makeMergeRequest(app());
     expect(await owner.put(`${at}/merge`, { sha: '0'.repeat(40) })).toMatchObject({
       status: 409,
       body: { message: `SHA does not match HEAD of source branch: ${head}` },
@@ -152,7 +120,9 @@ describe('merging', () => {
   });
 
   it('counts only a pipeline of the head', async () => {
-    const { owner, path, at, head, project } = await makeMergeRequest({ only_allow_merge_if_pipeline_succeeds: true });
+    const { owner, path, at, head, project } = await makeMergeRequest(app(), {
+      only_allow_merge_if_pipeline_succeeds: true,
+    });
     const { db } = app().hub.services;
     await insertPipeline(db, { project_id: project.id, ref: 'feature', sha: head, status: 'success' });
     expect((await owner.get(at)).body.detailed_merge_status).toBe('mergeable');
@@ -165,7 +135,7 @@ describe('merging', () => {
   it.each(['merge_when_pipeline_succeeds', 'auto_merge'])(
     'merges at once with %s if the pipeline has succeeded',
     async (name) => {
-      const { owner, at, head, project } = await makeMergeRequest();
+      const { owner, at, head, project } = await makeMergeRequest(app());
       const { db } = app().hub.services;
       await insertPipeline(db, { project_id: project.id, ref: 'feature', sha: head, status: 'success' });
       expect(await owner.put(`${at}/merge`, { [name]: true })).toMatchObject({
@@ -176,7 +146,7 @@ describe('merging', () => {
   );
 
   it('obeys the push rules of the project', async () => {
-    const { owner, path, at, target } = await makeMergeRequest();
+    const { owner, path, at, target } = await makeMergeRequest(app());
     await owner.post(`${path}/push_rule`, { commit_message_regex: '^(Change|Merge)' });
     const merged = await owner.put(`${at}/merge`, { merge_commit_message: 'Evade the rule' });
     expect(merged).toMatchObject({ status: 422, body: { message: 'Branch cannot be merged' } });
@@ -186,7 +156,7 @@ describe('merging', () => {
   });
 
   it('keeps the target branch of a merge request that is merged, or about to be', async () => {
-    const { owner, path, at, project } = await makeMergeRequest();
+    const { owner, path, at, project } = await makeMergeRequest(app());
     await owner.post(`${path}/repository/branches`, { branch: 'other', ref: 'main' });
     const { db } = app().hub.services;
     const lock = (state: string) =>
@@ -200,21 +170,11 @@ describe('merging', () => {
   });
 
   it('leaves the branch of a fork to those who may push there', async () => {
-    const { owner, path, project, people } = await makeMergeRequest({ visibility: 'public' });
+    const { owner, path, project, people } = await makeMergeRequest(app(), { visibility: 'public' });
     const contributor = app().as(people.stranger);
-    const { body: fork } = await contributor.post(`${path}/fork`);
+    const { own, request } = await makeMergeRequestFromFork(app(), contributor, { path, project });
     await app().settle();
-    const own = `/projects/${fork.id}`;
-    await contributor.post(`${own}/repository/branches`, { branch: 'mine', ref: 'main' });
-    await commit(contributor, own, 'mine', 'mine.txt');
-    const made = await contributor.post(`${own}/merge_requests`, {
-      source_branch: 'mine',
-      target_branch: 'main',
-      title: 'From a fork',
-      target_project_id: project.id,
-    });
-    await app().settle();
-    const answer = await owner.put(`${path}/merge_requests/${made.body.iid}/merge`, {
+    const answer = await owner.put(`${path}/merge_requests/${request.iid}/merge`, {
       should_remove_source_branch: true,
     });
     expect(answer).toMatchObject({ status: 200, body: { state: 'merged' } });
@@ -223,7 +183,7 @@ describe('merging', () => {
   });
 
   it('is for those who may push or merge to the target branch', async () => {
-    const { path, at, project, people, owner, reporter, stranger } = await makeMergeRequest();
+    const { path, at, project, people, owner, reporter, stranger } = await makeMergeRequest(app());
     const developer = await app().make.user();
     await app().make.projectMember(project, developer, 30);
     expect((await reporter.put(`${at}/merge`)).status).toBe(401);
@@ -236,7 +196,7 @@ describe('merging', () => {
   });
 
   it('happens once if many ask at the same time', async () => {
-    const { owner, path, at, target } = await makeMergeRequest();
+    const { owner, path, at, target } = await makeMergeRequest(app());
     const answers = await Promise.all([1, 2, 3, 4].map(() => owner.put(`${at}/merge`)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.every(({ status }) => [200, 405, 422].includes(status))).toBe(true);
@@ -244,8 +204,25 @@ describe('merging', () => {
     expect(first.parent_ids[0]).toBe(target);
   });
 
+  it('gets along with pushes to both branches at the same time', async () => {
+    const { owner, path, at, head } = await makeMergeRequest(app());
+    const [merged] = await Promise.all([
+      owner.put(`${at}/merge`),
+      commit(owner, path, 'main', 'beside.txt'),
+      commit(owner, path, 'feature', 'late.txt'),
+    ]);
+    expect(merged.body.state).toBe('merged');
+    await app().settle();
+    expect(await files(owner, path)).toEqual(expect.arrayContaining(['beside.txt', 'one.txt', 'other.txt', 'two.txt']));
+    // What was merged is what the merge request shows.
+    const { body } = await owner.get(at);
+    const { parent_ids } = await commitAt(owner, path, body.merge_commit_sha);
+    expect(parent_ids[1]).toBe(body.sha);
+    expect(parent_ids[1] === head).toBe(!(await files(owner, path)).includes('late.txt'));
+  });
+
   it('is completed after the process has died once the branch has moved, and taken back before', async () => {
-    const { owner, path, at, project, people, head } = await makeMergeRequest();
+    const { owner, path, at, project, people, head } = await makeMergeRequest(app());
     const { db, git } = app().hub.services;
     const { disk_path } = await db
       .selectFrom('projects')
@@ -300,14 +277,14 @@ describe('merging', () => {
   });
 
   it('works over GraphQL by the same rules', async () => {
-    const { owner, path, project, head, at } = await makeMergeRequest();
+    const { owner, path, project, head, at } = await makeMergeRequest(app());
     const query = `mutation ($input: MergeRequestAcceptInput!) {
       mergeRequestAccept(input: $input) { mergeRequest { state squash } errors } }`;
     const accept = async (input: Record<string, unknown>) =>
       owner.graphql(query, { input: { projectPath: project.path_with_namespace, iid: '1', ...input } });
     expect((await accept({ sha: '0'.repeat(40) })).data.mergeRequestAccept).toEqual({
       mergeRequest: null,
-      errors: [`SHA does not match HEAD of source branch: ${head}`],
+      errors: ['The merge-head is not at the anticipated SHA'],
     });
     const { data } = await accept({
       sha: head,

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { getMergeRequest } from '#domains/merge-requests/queries.ts';
+import { toMergeRequest } from '#domains/merge-requests/record.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import { Receiver } from '../hooks/receiver.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
+import { pushCommits, README } from '../support/commits.ts';
 import { until } from '../support/until.ts';
 
 const app = useApp();
@@ -30,8 +33,12 @@ const commit = async (client: Client, project: string, { branch, path, content =
 
 /** Creates a project with a branch `feature` that is one commit ahead of `main`. */
 const makeBranches = async (attributes: Record<string, unknown> = {}) => {
-  const scene = await makeScene(app(), { initialize_with_readme: true, ...attributes });
-  const head = await commit(scene.owner, scene.path, { branch: 'feature', path: 'new.txt', start_branch: 'main' });
+  const scene = await makeScene(app(), attributes);
+  const [, head] = await pushCommits(app(), scene.project, scene.people.owner, [
+    README,
+    { branch: 'feature', from: 'main', files: { 'new.txt': 'text\n' } },
+  ]);
+  if (head === undefined) throw new Error('there are too few commits');
   await app().settle();
   return { ...scene, head };
 };
@@ -133,10 +140,10 @@ describe('opening a merge request', () => {
       assignees: [{ id: people.reporter.id }],
       reviewers: [{ id: people.maintainer.id }],
       squash: true,
-      // Only for forks.
-      allow_collaboration: false,
       approvals_before_merge: 2,
     });
+    // Only merge requests of forks have it.
+    expect((await owner.get(`${path}/merge_requests/1`)).body).not.toHaveProperty('allow_collaboration');
   });
 
   it('squashes as the project demands', async () => {
@@ -147,10 +154,9 @@ describe('opening a merge request', () => {
   it('takes the former names of parameters', async () => {
     const { owner, path, people } = await makeBranches();
     const former = { assignee_id: people.maintainer.id, allow_maintainer_to_push: true };
-    expect(await opened(owner, path, former)).toMatchObject({
-      assignees: [{ id: people.maintainer.id }],
-      allow_maintainer_to_push: false,
-    });
+    const made = await opened(owner, path, former);
+    expect(made).toMatchObject({ assignees: [{ id: people.maintainer.id }] });
+    expect(made).not.toHaveProperty('allow_maintainer_to_push');
     const both = { ...feature, source_branch: 'other', ...former, assignee_ids: [] };
     expect((await owner.post(`${path}/merge_requests`, both)).status).toBe(400);
   });
@@ -266,8 +272,9 @@ describe('changing a merge request', () => {
       [{ discussion_locked: true }, { discussion_locked: true }],
       [{ squash: true }, { squash: true }],
       [{ remove_source_branch: true }, { force_remove_source_branch: true }],
-      [{ allow_maintainer_to_push: true }, { allow_collaboration: false }],
-      [{ allow_collaboration: true }, { allow_collaboration: false }],
+      // Merge requests that come from no fork ignore them.
+      [{ allow_maintainer_to_push: true }, { state: 'opened' }],
+      [{ allow_collaboration: true }, { state: 'opened' }],
       [{ target_branch: 'release' }, { target_branch: 'release', detailed_merge_status: 'unchecked' }],
       [{ state_event: 'close' }, { state: 'closed', closed_by: { id: people.owner.id } }],
       [{ state_event: 'reopen' }, { state: 'opened', closed_at: null, closed_by: null }],
@@ -322,6 +329,51 @@ describe('changing a merge request', () => {
     const { git } = app().hub.services;
     expect(await git.resolve(repository, 'refs/merge-requests/1/head')).toBeNull();
     expect(await git.resolve(repository, `refs/keep-around/${head}`)).toBe(head);
+  });
+});
+
+describe('a merge request that changes while it is deleted or shown', () => {
+  it('stays if it has changed since the time of If-Unmodified-Since', async () => {
+    const { owner, path } = await makeBranches();
+    const { updated_at } = await opened(owner, path);
+    const one = `${path}/merge_requests/1`;
+    const remove = (since: Date) =>
+      owner.request('DELETE', one, undefined, { 'if-unmodified-since': since.toUTCString() });
+    expect(await remove(new Date(Date.parse(updated_at) - 2_000))).toMatchObject({
+      status: 412,
+      body: { message: '412 Precondition Failed' },
+    });
+    await app().settle();
+    expect((await owner.get(one)).body.state).toBe('opened');
+    expect((await remove(new Date(updated_at))).status).toBe(204);
+  });
+
+  it('is shown with the status that the rest of its record has', async () => {
+    const { owner, path, project, people } = await makeBranches();
+    await opened(owner, path);
+    const ctx = app().context(people.owner);
+    const seen = await getProject(ctx, { id: project.id });
+    const row = await getMergeRequest(ctx, seen, 1);
+    await app().settle();
+    const shown = { ...row, merge_status: 'preparing' as const, diff_head_sha: null, prepared_at: null };
+    expect(await toMergeRequest(ctx, seen, shown, { firstContribution: false })).toMatchObject({
+      detailed_merge_status: 'preparing',
+      sha: null,
+      diff_refs: null,
+      changes_count: null,
+    });
+    expect((await owner.get(`${path}/merge_requests/1`)).body).toMatchObject({ detailed_merge_status: 'mergeable' });
+  });
+
+  it('names labels in the refusal of a label', async () => {
+    const { owner, path } = await makeBranches();
+    expect(await owner.post(`${path}/merge_requests`, { ...feature, labels: 'None' })).toMatchObject({
+      status: 400,
+      body: { message: { labels: ['is invalid'] } },
+    });
+    // Clients send null for what they do not set.
+    const sent = { ...feature, assignee_id: null, assignee_ids: null, reviewer_ids: null };
+    expect(await owner.post(`${path}/merge_requests`, sent)).toMatchObject({ status: 201, body: { assignees: [] } });
   });
 });
 
@@ -416,6 +468,7 @@ describe('hooks of merge requests', () => {
 
   it('hear of each change with its action', async () => {
     const { owner, path, people } = await makeBranches();
+    receiver.received.length = 0;
     const hook = { url: receiver.url, merge_requests_events: true, push_events: false };
     expect((await owner.post(`${path}/hooks`, hook)).status).toBe(201);
     await opened(owner, path);
@@ -429,6 +482,7 @@ describe('hooks of merge requests', () => {
     expect([...byAction.keys()].sort()).toEqual(['close', 'open', 'reopen', 'update']);
     expect(byAction.get('open')).toMatchObject({
       object_kind: 'merge_request',
+      user: { id: people.owner.id },
       object_attributes: { iid: 1, source_branch: 'feature', last_commit: { title: 'Change new.txt' } },
     });
     expect(byAction.get('update')).toMatchObject({
@@ -438,12 +492,52 @@ describe('hooks of merge requests', () => {
     });
     expect(byAction.get('close')).toMatchObject({ changes: { state_id: { previous: 1, current: 2 } } });
   });
+
+  it('name the person who pushed, or who deleted the source branch', async () => {
+    const { owner, path, project, head } = await makeBranches();
+    await opened(owner, path);
+    await app().settle();
+    const pusher = await app().make.user();
+    await app().make.projectMember(project, pusher, 30);
+    receiver.received.length = 0;
+    await owner.post(`${path}/hooks`, { url: receiver.url, merge_requests_events: true, push_events: false });
+    await commit(app().as(pusher), path, { branch: 'feature', path: 'more.txt' });
+    await app().settle();
+    await app().as(pusher).delete(`${path}/repository/branches/feature`);
+    await app().settle();
+    await until('both arrive', () => receiver.received.length === 2);
+    const user = { id: pusher.id, username: pusher.username };
+    expect(receiver.received.map(({ body }) => body)).toMatchObject([
+      { user, object_attributes: { action: 'update', oldrev: head } },
+      { user, object_attributes: { action: 'close', state: 'closed' } },
+    ]);
+    expect((await owner.get(`${path}/merge_requests/1`)).body).toMatchObject({ state: 'closed', closed_by: user });
+    const [note] = (await owner.get(`${path}/merge_requests/1/notes`)).body;
+    expect(note).toMatchObject({ body: 'closed', author: user });
+  });
+
+  it('hear when all threads are resolved', async () => {
+    const { owner, path, people } = await makeBranches();
+    await opened(owner, path);
+    await app().settle();
+    const threads = `${path}/merge_requests/1/discussions`;
+    const ids: string[] = [];
+    for (const body of ['Why?', 'How?']) ids.push((await owner.post(threads, { body })).body.id);
+    receiver.received.length = 0;
+    await owner.post(`${path}/hooks`, { url: receiver.url, merge_requests_events: true, push_events: false });
+    for (const id of ids) await owner.put(`${threads}/${id}`, { resolved: true });
+    await app().settle();
+    await until('it arrives', () => receiver.received.length > 0);
+    expect(receiver.received.map(({ body }) => body)).toMatchObject([
+      { user: { id: people.owner.id }, object_attributes: { iid: 1, action: 'update' }, changes: {} },
+    ]);
+  });
 });
 
 describe('merge requests over GraphQL', () => {
   const mutate = async (client: Client, name: string, input: Record<string, unknown>) => {
     const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Input`;
-    const fields = `iid title state draft targetBranch discussionLocked milestone { title }
+    const fields = `iid title state draft targetBranch discussionLocked mergeAfter timeEstimate milestone { title }
       labels { nodes { title } } assignees { nodes { username } } reviewers { nodes { username } }`;
     const query = `mutation ($input: ${type}!) { ${name}(input: $input) { mergeRequest { ${fields} } errors } }`;
     const { data, errors } = await client.graphql(query, { input });
@@ -476,6 +570,12 @@ describe('merge requests over GraphQL', () => {
         { title: 'Better', description: 'x', targetBranch: 'release' },
         { targetBranch: 'release' },
       ],
+      [
+        'mergeRequestUpdate',
+        { mergeAfter: '2030-01-01T00:00:00Z', timeEstimate: '1h 30m' },
+        { mergeAfter: '2030-01-01T00:00:00.000Z', timeEstimate: 5_400 },
+      ],
+      ['mergeRequestUpdate', { mergeAfter: null, timeEstimate: '0' }, { mergeAfter: null, timeEstimate: 0 }],
       ['mergeRequestUpdate', { state: 'CLOSED' }, { state: 'closed' }],
       ['mergeRequestUpdate', { state: 'OPEN' }, { state: 'opened' }],
       ['mergeRequestSetDraft', { draft: true }, { title: 'Draft: Better', draft: true }],

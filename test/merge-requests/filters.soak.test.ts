@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { insertRule } from '../approvals/support.ts';
 import { makeScene } from '../planning/scene.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { expectLists } from '../support/graphql.ts';
@@ -50,6 +51,7 @@ beforeAll(async () => {
   await db.insertInto('merge_request_assignees').values(person).execute();
   await db.insertInto('merge_request_reviewers').values(person).execute();
   await db.insertInto('merge_request_approvals').values(person).execute();
+  await insertRule(app(), { project_id }, { approvals_required: 1, users: [user] });
   await db
     .insertInto('award_emoji')
     .values({ ...person, name: 'tada' })
@@ -80,19 +82,25 @@ describe('merge requests', () => {
       ...criteria,
       ...criteria.map(([name, fits, fitsNot]): Filter => [`not[${name}]`, fitsNot, fits]),
       ...times('created_after', 'created_before', 'updated_after', 'updated_before'),
+      ['assignee_username[]', me.username, `${me.username}&assignee_username[]=${them.username}`],
+      ['not[assignee_username]', them.username, `${me.username},${them.username}`],
       ['state', 'merged', 'opened'],
       ['approved', 'yes', 'no'],
       ['approved_by_ids', me.id, them.id],
       ['merge_user_id', me.id, them.id],
       ['merge_user_username', me.username, them.username],
+      ['source_project_id', projectId, 1_000_000],
       ['source_branch', 'topic', 'main'],
       ['target_branch', 'main', 'topic'],
       ['wip', 'no', 'yes'],
       ['draft', false, true],
       ['search', 'match', 'nothing'],
       ['search=match&in', 'title', 'description'],
-      // There are no deployments and no approval rules, so these filters find nothing.
-      ['approver_ids', 'None', me.id],
+      ['approved_by_ids', 'Any', 'None'],
+      ['approver_ids', me.id, them.id],
+      ['approver_ids', 'Any', 'None'],
+      ['approver_ids', me.id, `${me.id},${them.id}`],
+      // There are no deployments, so these filters find nothing.
       ['environment', '', 'production'],
       ['deployed_after', '', BEFORE],
       ['deployed_before', '', AFTER],
@@ -122,6 +130,8 @@ describe('merge requests', () => {
     const filters: readonly Filter[] = [
       ...times('createdAfter', 'createdBefore', 'updatedAfter', 'updatedBefore', 'mergedAfter', 'mergedBefore'),
       ['approved', true, false],
+      ['approvedBy', [me], [me, them]],
+      ['approver', [me], [me, them]],
       ['assigneeUsername', me, them],
       ['authorUsername', me, them],
       ['reviewerUsername', me, them],

@@ -1,0 +1,98 @@
+import {
+  MergeRequestRule,
+  MergeRequestRuleConnection,
+  newRuleFields,
+  peopleOf,
+  ruleChangeFields,
+  ruleChangesOf,
+  rulesLoader,
+} from '#domains/approvals/graphql.ts';
+import { canReadApprovals } from '#domains/approvals/policy.ts';
+import { loadProject } from '#domains/projects/graphql.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { builder, type Types } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { notFound } from '#platform/errors.ts';
+import { createMergeRequestRule, deleteMergeRequestRule, updateMergeRequestRule } from '../approval-rules.ts';
+import { MergeRequestRef } from '../graphql.ts';
+import { getMergeRequest } from '../queries.ts';
+
+const rulesOf = rulesLoader('merge_request_id');
+
+builder.objectField(MergeRequestRef, 'approvalRules', (t) =>
+  t.connection(
+    {
+      type: MergeRequestRule,
+      nullable: true,
+      description: 'Its own rules. If it has none, those of its project count. Only for signed-in callers.',
+      resolve: async (row, args, ctx, info) => {
+        const project = await loadProject(ctx, row.project_id);
+        return project && canReadApprovals(ctx, project)
+          ? listConnection(args, info, await rulesOf(ctx, row.id))
+          : null;
+      },
+    },
+    MergeRequestRuleConnection,
+  ),
+);
+
+const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  projectPath: t.id({ required: true }),
+  iid: t.string({ required: true }),
+});
+const existing = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  ...named(t),
+  id: t.field({ type: 'ApprovalMergeRequestRuleID', required: true }),
+});
+
+const find = async (ctx: Context, input: { readonly projectPath: string | number; readonly iid: string }) => {
+  const project = await getProject(ctx, { path: String(input.projectPath) });
+  if (!/^\d{1,9}$/.test(input.iid)) throw notFound('Merge Request');
+  return { project, row: await getMergeRequest(ctx, project, Number(input.iid)) };
+};
+
+mutationField('approvalMergeRequestRuleCreate', {
+  description: 'Creates an approval rule of a merge request. From then on its own rules count.',
+  input: (t) => ({
+    ...named(t),
+    ...newRuleFields(t),
+    approvalProjectRuleId: t.field({
+      type: 'ApprovalProjectRuleID',
+      description: 'Copies the name of a rule of the project, and its users and groups unless they are given.',
+    }),
+  }),
+  payload: { approvalRule: MergeRequestRule },
+  run: async (ctx, input) => {
+    const { project, row } = await find(ctx, input);
+    const approvalRule = await createMergeRequestRule(ctx, project, row, {
+      ...peopleOf(input),
+      name: input.name,
+      approvals_required: input.approvalsRequired,
+      approval_project_rule_id: input.approvalProjectRuleId ?? undefined,
+    });
+    return { approvalRule };
+  },
+});
+
+mutationField('approvalMergeRequestRuleUpdate', {
+  description: 'Changes an approval rule of a merge request.',
+  input: (t) => ({ ...existing(t), ...ruleChangeFields(t) }),
+  payload: { approvalRule: MergeRequestRule },
+  run: async (ctx, input) => {
+    const { project, row } = await find(ctx, input);
+    return { approvalRule: await updateMergeRequestRule(ctx, project, row, input.id, ruleChangesOf(input)) };
+  },
+});
+
+mutationField('approvalMergeRequestRuleDelete', {
+  description: 'Deletes an approval rule of a merge request.',
+  input: existing,
+  payload: {},
+  run: async (ctx, input) => {
+    const { project, row } = await find(ctx, input);
+    await deleteMergeRequestRule(ctx, project, row, input.id);
+    return {};
+  },
+});

@@ -1,0 +1,96 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Actor } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
+import { deploymentsOf } from '../deployed.ts';
+import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from '../filter.ts';
+import { withLabel, withMilestone } from './linked.ts';
+import type { Place } from './statements.ts';
+
+/**
+ * Returns the ways to find the matches of a filter from an index, most selective first. Each is a statement that selects
+ * ids: all matches are among them. Empty if no condition of the filter has an index that finds its rows.
+ */
+export const driversOf = (
+  actor: Actor,
+  filter: MergeRequestFilter,
+  { project_id }: Place,
+): readonly RawBuilder<unknown>[] => {
+  const drivers: RawBuilder<unknown>[] = [];
+  const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
+  // Only if one index has the project too. Otherwise Postgres might read the whole project.
+  const rows = (condition: RawBuilder<unknown>) =>
+    drivers.push(sql`select mr.id from merge_requests mr where ${inProject} and ${condition}`);
+  const anywhere = (condition: RawBuilder<unknown>) =>
+    drivers.push(sql`select mr.id from merge_requests mr where ${condition}`);
+  const ofProject = ofPlace(project_id);
+  const linked = (from: RawBuilder<unknown>) => drivers.push(sql`select held.merge_request_id as id from ${from}`);
+
+  if (filter.iids && project_id !== undefined) rows(sql`mr.iid = any (${filter.iids}::bigint[])`);
+  if (filter.commit_sha !== undefined) {
+    const { commit_sha: sha } = filter;
+    drivers.push(sql`select d.merge_request_id as id from merge_request_diff_commits c
+        join merge_request_diffs d on d.id = c.diff_id where c.sha = ${sha}
+      union all select mr.id from merge_requests mr where mr.merge_commit_sha = ${sha}
+      union all select mr.id from merge_requests mr where mr.squash_commit_sha = ${sha}`);
+  }
+  if (filter.source_branches) rows(sql`mr.source_branch = any (${filter.source_branches}::text[])`);
+  const me = actor.userId ?? 0;
+  if (filter.scope === 'assigned_to_me') linked(held('merge_request_assignees', { id: me }));
+  if (filter.scope === 'reviews_for_me') linked(held('merge_request_reviewers', { id: me }));
+  if (filter.scope === 'created_by_me') anywhere(sql`mr.author_id = ${me}`);
+  for (const person of choicesOf(filter.assignees)) linked(held('merge_request_assignees', person));
+  if (isPerson(filter.reviewer)) linked(held('merge_request_reviewers', filter.reviewer));
+  if (filter.author) anywhere(sql`mr.author_id = ${idOf(filter.author)}`);
+  for (const person of choicesOf(filter.approved_by)) linked(held('merge_request_approvals', person));
+  if (filter.my_reaction_emoji && filter.my_reaction_emoji !== 'None')
+    linked(sql`award_emoji held where held.user_id = ${me} and held.merge_request_id is not null`);
+  const milestones = choicesOf(filter.milestone);
+  if (milestones.length > 0) {
+    drivers.push(withMilestone(sql`m.title = any (${milestones}::text[]) and ${ofProject('m')}`));
+  }
+  // Found by the first title alone; the conditions check the others.
+  const [label] = lowered(choicesOf(filter.labels));
+  if (label !== undefined) drivers.push(withLabel(sql`lower(l.title) = ${label} and ${ofProject('l')}`));
+  if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
+    const pattern = containing(filter.search);
+    anywhere(sql`(mr.title ilike ${pattern} or mr.description ilike ${pattern})`);
+  }
+  const deployments = deploymentsOf(filter);
+  if (deployments)
+    linked(project_id === undefined ? deployments : sql`${deployments} and d.project_id = ${project_id}`);
+  if (filter.merge_user) anywhere(sql`mr.merge_user_id = ${idOf(filter.merge_user)}`);
+  if (filter.source_project_id != null) anywhere(sql`mr.source_project_id = ${filter.source_project_id}`);
+  if (filter.target_branches) rows(sql`mr.target_branch = any (${filter.target_branches}::text[])`);
+  for (const name of ['created', 'updated', 'merged'] as const) {
+    const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+    const column = sql.ref(`mr.${name}_at`);
+    if (after)
+      rows(sql`${column} >= ${after}::timestamptz ${before ? sql`and ${column} <= ${before}::timestamptz` : sql``}`);
+  }
+  return drivers;
+};
+
+/** Requires that the row with this alias, a label or milestone, is of the project or of a group above it. */
+export const ofPlace =
+  (project_id: number | undefined) =>
+  (alias: string): RawBuilder<unknown> =>
+    project_id === undefined
+      ? sql`true`
+      : sql`(${sql.ref(`${alias}.project_id`)} = ${project_id} or ${sql.ref(`${alias}.namespace_id`)} = any (
+          (select n.traversal_ids from projects p join namespaces n on n.id = p.namespace_id where p.id = ${project_id})::bigint[]))`;
+
+/** The last driver for a page. A count needs none: one index has the project and the state. */
+export const stateDriver = ({ state }: MergeRequestFilter, { project_id }: Place): readonly RawBuilder<unknown>[] => {
+  if (!state || state === 'all') return [];
+  const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
+  return [sql`select mr.id from merge_requests mr where ${inProject} and mr.state = ${state}`];
+};
+
+const held = (table: string, person: Person): RawBuilder<unknown> =>
+  sql`${sql.table(table)} held where held.user_id = ${idOf(person)}`;
+
+const choicesOf = <T>(choice: Choice<T> | null | undefined): readonly T[] =>
+  choice == null || choice === 'None' || choice === 'Any' ? [] : choice;
+
+const isPerson = (holder: 'None' | 'Any' | Person | null | undefined): holder is Person =>
+  holder != null && typeof holder !== 'string';

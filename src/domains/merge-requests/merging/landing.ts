@@ -1,0 +1,289 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { approvalObstacles } from '#domains/approvals/state.ts';
+import { recordHistory } from '#domains/planning/history.ts';
+import { can } from '#domains/projects/policy.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { refusalsOfObjects } from '#domains/push-rules/judge.ts';
+import type { PushRule } from '#domains/push-rules/model.ts';
+import { governingRule } from '#domains/push-rules/queries.ts';
+import { branchRef } from '#domains/repositories/model.ts';
+import { isProtectedRef } from '#domains/repositories/protections.ts';
+import { moveRefs } from '#domains/repositories/pushes.ts';
+import type { KnownCommits } from '#domains/repositories/ref-updates.ts';
+import { callerIdentity } from '#domains/repositories/writing.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { DomainError, unauthenticated, unprocessable } from '#platform/errors.ts';
+import type { Commit, CommitsToMerge } from '#platform/git/types.ts';
+import { defineJob } from '#platform/jobs.ts';
+import { toJsonb } from '#platform/to-jsonb.ts';
+import { mergeRequestMerged, mergeRequestUpdated } from '../events.ts';
+import { lockInProject } from '../locking.ts';
+import { findMerge } from '../merge-ref.ts';
+import { isBlocked } from '../mergeability.ts';
+import { mergeMessage, squashMessage } from '../messages.ts';
+import { squashOnMerge } from '../model.ts';
+import { mayMerge } from '../policy.ts';
+import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { removeMergeRefLater } from '../refs.ts';
+import { emitMergeRequest } from '../snapshot.ts';
+import { refreshMergeRequest } from '../versions.ts';
+import { authorOf, factsOf, MAX_COMMITS, oldestOf } from './message-facts.ts';
+
+// A merge is one durable step. Its commits are made first; nothing names them. Then the merge request is locked, with
+// what is about to land. Then the branch moves, with the events of a push. Then the merge request is merged. If the
+// process dies in between, the job `merge_requests.settle_merge` finds the locked merge request, and the branch tells
+// whether the merge has happened.
+
+/** How to merge. */
+export interface MergeOptions {
+  readonly merge_commit_message?: string | undefined;
+  readonly squash_commit_message?: string | undefined;
+  readonly squash?: boolean | undefined;
+  readonly should_remove_source_branch?: boolean | undefined;
+}
+
+/** What is about to land, in `merge_requests.merging`. */
+const intentSchema = z.object({
+  /** The full name of the target branch. */
+  ref: z.string(),
+  oid: z.string(),
+  squash_oid: z.string().nullable(),
+  /** Absent in merges of before this was kept. */
+  squash: z.boolean().optional(),
+  has_merge_commit: z.boolean(),
+  user_id: z.number().nullable(),
+  remove_source_branch: z.boolean(),
+});
+type Intent = z.output<typeof intentSchema>;
+
+/** Longer than moving a ref may take. */
+const SETTLE_AFTER_MS = 120_000;
+export const UNMERGEABLE = 'Branch cannot be merged';
+
+/** Makes the commits and moves the target branch. Returns null if something moved meanwhile, and nothing has changed. */
+export const land = async (
+  ctx: Context,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  input: MergeOptions,
+): Promise<MergeRequestRow | null> => {
+  const { git } = ctx.services;
+  const ref = branchRef(row.target_branch);
+  const start = await git.resolve(project.disk_path, ref);
+  const head = row.diff_head_sha;
+  if (start === null || head === null) throw unprocessable(UNMERGEABLE);
+  const { merge_method } = project;
+  const squashes = squashOnMerge({ squash: input.squash ?? row.squash }, project);
+  // The target branch has moved since the check.
+  if (merge_method !== 'merge' && !(await git.isAncestor(project.disk_path, start, head))) return null;
+  const range = { from: head, not: [start] };
+  const commits = await git.listCommits(project.disk_path, { ...range, limit: MAX_COMMITS });
+  // Somebody has pushed the same commits to the target branch.
+  if (commits.length === 0) return null;
+  const caller = await callerIdentity(ctx);
+  const facts = await factsOf(ctx, project, row, caller, commits, await oldestOf(ctx, project, range, commits));
+  const isOne = commits.length === 1 && input.squash_commit_message === undefined;
+  const author = squashes ? await authorOf(ctx, row, caller) : caller;
+  const known = await findMerge(ctx, project, row, { start, head });
+  const merging: CommitsToMerge = {
+    ours: start,
+    theirs: head,
+    tree: known && (await git.treeOf(project.disk_path, known)),
+    squash:
+      squashes && !isOne
+        ? {
+            message: input.squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
+            author,
+            committer: caller,
+          }
+        : undefined,
+    merge:
+      merge_method === 'ff'
+        ? undefined
+        : {
+            message: input.merge_commit_message ?? mergeMessage(project.merge_commit_template, facts),
+            author: caller,
+            committer: caller,
+          },
+  };
+  const rule = await governingRule(ctx, project);
+  const merged = await git.mergeCommits(project.disk_path, merging, async (oid, objects) => {
+    const moved = { ref, oldOid: start, newOid: oid };
+    const [refused] = rule ? await refusalsOfObjects(ctx, project, forMerge(rule), [moved], objects) : [];
+    if (refused) throw await failed(ctx, project, row, refused.reason);
+  });
+  if ('failed' in merged) throw unprocessable(UNMERGEABLE);
+  const wantsRemoval = input.should_remove_source_branch ?? row.force_remove_source_branch ?? false;
+  const source = row.source_project_id === null ? null : await findProject(ctx, { id: row.source_project_id });
+  const intent: Intent = {
+    ref,
+    oid: merged.oid,
+    squash_oid: merged.squashOid,
+    squash: squashes,
+    has_merge_commit: merge_method !== 'ff',
+    user_id: ctx.actor.userId,
+    remove_source_branch: wantsRemoval && source !== null && can(ctx, source, 'push_code'),
+  };
+  if (!(await lock(ctx, project, row, intent))) return null;
+  try {
+    await moveRefs(ctx, project, [{ ref, oldOid: start, newOid: merged.oid }], {
+      known: await broughtBy(ctx, project, merged, commits),
+    });
+  } catch (error) {
+    await settleMerge(ctx, row.id);
+    if (error instanceof DomainError && error.code === 'conflict') return null;
+    throw error;
+  }
+  await settleMerge(ctx, row.id, intent);
+  return getMergeRequest(ctx, project, row.iid);
+};
+
+/** Returns the commits that the merge adds to the target branch. Empty if the branch has more than `commits` lists. */
+const broughtBy = async (
+  { services: { git } }: Context,
+  { disk_path }: ProjectRow,
+  { oid, squashOid }: { readonly oid: string; readonly squashOid: string | null },
+  commits: readonly Commit[],
+): Promise<KnownCommits> => {
+  if (commits.length === MAX_COMMITS) return new Map();
+  const below = squashOid === null ? commits : await git.readCommits(disk_path, [squashOid]);
+  const made = below[0]?.id === oid ? [] : await git.readCommits(disk_path, [oid]);
+  return new Map([[oid, [...made, ...below]]]);
+};
+
+/** The commits of a fork have other committers than the person who merges them. */
+const forMerge = (rule: PushRule): PushRule => ({
+  ...rule,
+  commit_committer_check: false,
+  commit_committer_name_check: false,
+});
+
+/** Locks the merge request for the merge. Returns false if it has changed since it was read. */
+const lock = (ctx: Context, seen: ProjectRow, row: MergeRequestRow, intent: Intent): Promise<boolean> =>
+  ctx.transaction(async (tx) => {
+    const { project, row: now } = await lockInProject(tx, seen, row);
+    if (!(await mayMerge(tx, project, now.target_branch))) throw unauthenticated();
+    const decisive = ['state', 'title', 'draft', 'diff_head_sha', 'target_branch', 'merge_status'] as const;
+    const isSame = decisive.every((name) => now[name] === row[name]);
+    if (!isSame || now.rebasing !== null) return false;
+    // An approval may have been taken back meanwhile.
+    if ((await approvalObstacles(tx, [row.id])).size > 0 || (await isBlocked(tx, row.id))) return false;
+    await tx.db
+      .updateTable('merge_requests')
+      .set({ state: 'locked', merging: toJsonb(intent) })
+      .where('id', '=', row.id)
+      .execute();
+    tx.enqueue(
+      settleMerges,
+      { id: row.id },
+      { runAt: new Date(ctx.clock.now().getTime() + SETTLE_AFTER_MS), key: `merge_requests.settle_merge:${row.id}` },
+    );
+    return true;
+  });
+
+/** The job `merge_requests.settle_merge`: completes or takes back a merge whose process has died. */
+export const settleMerges = defineJob({
+  name: 'merge_requests.settle_merge',
+  input: z.object({ id: z.number() }),
+  maxAttempts: 8,
+  run: (ctx, { id }) => settleMerge(ctx, id),
+});
+
+/**
+ * Completes the merge if the target branch contains it, and unlocks the merge request otherwise. Idempotent. `landed`
+ * is a merge that is known to have landed.
+ */
+const settleMerge = async (ctx: Context, id: number, landed?: Intent): Promise<void> => {
+  const { git } = ctx.services;
+  const asHub = { ...ctx, actor: systemActor };
+  const row = (await mergeRequestsByIds(asHub, [id])).get(id);
+  const project = row && (await findProject(asHub, { id: row.project_id }));
+  if (!row || !project || (row.state !== 'locked' && !landed)) return;
+  const intent = landed ?? (await intentOf(ctx, id));
+  const tip = intent && (await git.resolve(project.disk_path, intent.ref));
+  const isLanded = Boolean(landed) || (intent && tip && (await git.isAncestor(project.disk_path, intent.oid, tip)));
+  await ctx.transaction(async (tx) => {
+    await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
+    const now = await getMergeRequest({ ...tx, actor: systemActor }, project, row.iid);
+    const known = await intentOf(tx, id);
+    const isOwn = now.state === 'locked' && known?.oid === intent?.oid;
+    // The job may have taken the merge back just before it landed.
+    if (!isOwn && !(landed && now.state === 'opened')) return;
+    if (intent && isLanded) return complete(tx, project, row, intent);
+    await tx.db.updateTable('merge_requests').set({ state: 'opened', merging: null }).where('id', '=', id).execute();
+    // Pushes that came while it was locked were not followed.
+    tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+  });
+};
+
+const intentOf = async ({ db }: Pick<Context, 'db'>, id: number): Promise<Intent | null> => {
+  const row = await db.selectFrom('merge_requests').select('merging').where('id', '=', id).executeTakeFirst();
+  return intentSchema.nullable().parse(row?.merging ?? null);
+};
+
+const complete = async (tx: Tx, project: ProjectRow, row: MergeRequestRow, intent: Intent): Promise<void> => {
+  await tx.db
+    .updateTable('merge_requests')
+    .set({
+      state: 'merged',
+      merging: null,
+      merged_at: sql`now()`,
+      merge_user_id: intent.user_id,
+      merge_commit_sha: intent.has_merge_commit ? intent.oid : null,
+      squash_commit_sha: intent.squash_oid,
+      ...(intent.squash === undefined ? {} : { squash: intent.squash }),
+      merge_error: null,
+      should_remove_source_branch: intent.remove_source_branch,
+      updated_at: sql`now()`,
+    })
+    .where('id', '=', row.id)
+    .execute();
+  const merger = { ...tx, actor: { ...tx.actor, userId: intent.user_id } };
+  await recordHistory(merger, { merge_request_id: row.id }, [{ kind: 'state', state: 'merged' }]);
+  const asHub = { ...tx, actor: systemActor };
+  const after = await getMergeRequest(asHub, project, row.iid);
+  await emitMergeRequest(tx, mergeRequestMerged, project, after, { state: { previous: 'opened', current: 'merged' } });
+  removeMergeRefLater(tx, row.id);
+  if (intent.remove_source_branch) tx.enqueue(removeSourceBranch, { id: row.id });
+};
+
+/**
+ * The job `merge_requests.remove_source_branch`: removes the branch of a merged merge request, unless it has moved, is
+ * protected, or is the default branch.
+ */
+export const removeSourceBranch = defineJob({
+  name: 'merge_requests.remove_source_branch',
+  input: z.object({ id: z.number() }),
+  maxAttempts: 8,
+  run: async (ctx, { id }) => {
+    const row = (await mergeRequestsByIds(ctx, [id])).get(id);
+    const source = row?.source_project_id ? await findProject(ctx, { id: row.source_project_id }) : null;
+    if (!row || !source || source.default_branch === row.source_branch) return;
+    if (source.archived || source.marked_for_deletion_on !== null) return;
+    if (await isProtectedRef(ctx, source, { name: row.source_branch, tag: false })) return;
+    const ref = branchRef(row.source_branch);
+    const tip = await ctx.services.git.resolve(source.disk_path, ref);
+    if (tip === null || tip !== row.diff_head_sha) return;
+    await moveRefs(ctx, source, [{ ref, oldOid: tip, newOid: null }]);
+  },
+});
+
+/** Records why a merge failed, and returns the error for the caller. */
+export const failed = async (
+  ctx: Context,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  merge_error: string,
+): Promise<DomainError> => {
+  await ctx.transaction(async (tx) => {
+    const before = await lockMergeRequest(tx, project, row);
+    if (before.merge_error === merge_error) return;
+    await tx.db.updateTable('merge_requests').set({ merge_error }).where('id', '=', row.id).execute();
+    const after = await getMergeRequest(tx, project, row.iid);
+    await emitMergeRequest(tx, mergeRequestUpdated, project, after, {
+      merge_error: { previous: before.merge_error, current: merge_error },
+    });
+  });
+  return unprocessable(UNMERGEABLE);
+};

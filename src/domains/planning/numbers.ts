@@ -1,0 +1,12 @@
+import { type RawBuilder, sql } from 'kysely';
+
+/** An issue or merge request by its project and its number there. */
+export interface Numbered {
+  readonly project_id: number;
+  readonly iid: number;
+}
+
+/** Requires that the row is one of the wanted ones. */
+export const isNumbered = (table: 'issues' | 'merge_requests', wanted: readonly Numbered[]): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.ref(`${table}.project_id`)}, ${sql.ref(`${table}.iid`)}) in (
+    select * from unnest(${wanted.map(({ project_id }) => project_id)}::bigint[], ${wanted.map(({ iid }) => iid)}::bigint[]))`;

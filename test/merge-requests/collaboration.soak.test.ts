@@ -1,0 +1,101 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { makeScene } from '../planning/scene.ts';
+import { remoteOf, runGit, tryGit, useFolder } from '../repositories/support.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { commit } from './merge-scene.ts';
+
+// `allow_collaboration` lets those who can merge a merge request push to its branch in the fork.
+
+const app = useApp();
+const folder = useFolder();
+
+/** A contributor's merge request from a fork, whose target has moved on. */
+const makeFork = async (attributes: Record<string, unknown> = {}) => {
+  const scene = await makeScene(app(), { initialize_with_readme: true, visibility: 'public' });
+  const { owner, path, people, project } = scene;
+  const contributor = app().as(people.stranger);
+  const fork = (await contributor.post(`${path}/fork`)).body;
+  await app().settle();
+  const own = `/projects/${fork.id}`;
+  for (const branch of ['mine', 'other']) {
+    await contributor.post(`${own}/repository/branches`, { branch, ref: 'main' });
+  }
+  await commit(contributor, own, 'mine', 'mine.txt');
+  await commit(owner, path, 'main', 'theirs.txt');
+  const made = await contributor.post(`${own}/merge_requests`, {
+    source_branch: 'mine',
+    target_branch: 'main',
+    target_project_id: project.id,
+    title: 'Add',
+    allow_collaboration: true,
+    ...attributes,
+  });
+  expect(made.status).toBe(201);
+  await app().settle();
+  return { ...scene, contributor, fork, own, at: `${path}/merge_requests/1` };
+};
+
+/** Pushes a new commit on the tip of `mine` to the fork. Returns what git says if it is refused, else an empty text. */
+const push = async (fork: { path_with_namespace: string }, user: TestUser, name: string, to = 'mine') => {
+  const tree = join(folder(), name);
+  const remote = await remoteOf(app(), fork, user);
+  await runGit(folder(), 'clone', '--quiet', '--branch', 'mine', remote, tree);
+  await runGit(tree, '-c', 'user.name=X', '-c', 'user.email=x@example.net', 'commit', '--allow-empty', '-m', name);
+  const { code, stderr } = await tryGit(tree, 'push', remote, `HEAD:refs/heads/${to}`);
+  return code === 0 ? '' : stderr;
+};
+
+describe('a fork that allows collaboration', () => {
+  it('takes pushes to the branch of the merge request from those who can merge it', async () => {
+    const { owner, fork, own, people, at, contributor } = await makeFork();
+    expect(await push(fork, people.maintainer, 'one')).toBe('');
+    await app().settle();
+    const { commit: tip } = (await contributor.get(`${own}/repository/branches/mine`)).body;
+    expect(tip.title).toBe('one');
+    expect((await owner.get(at)).body.sha).toBe(tip.id);
+    expect(await push(fork, people.maintainer, 'two', 'other')).toContain('not allowed to push to this branch or tag');
+    expect(await push(fork, people.maintainer, 'three', 'new')).toContain('not allowed to push to this branch or tag');
+    const gone = await tryGit(folder(), 'push', await remoteOf(app(), fork, people.maintainer), ':refs/heads/mine');
+    expect(gone.code).not.toBe(0);
+    // They get no other right to the fork.
+    const refused = await app().as(people.maintainer).post(`${own}/repository/branches`, { branch: 'x', ref: 'main' });
+    expect(refused.status).toBe(403);
+    // Reporters cannot merge.
+    expect(await push(fork, people.reporter, 'four')).toContain('403');
+    await owner.put(at, { state_event: 'close' });
+    expect(await push(fork, people.maintainer, 'five')).toContain('403');
+  });
+
+  it('takes none where the author does not allow it, and none to protected branches', async () => {
+    const { contributor, fork, own, people, at } = await makeFork({ allow_collaboration: false });
+    expect(await push(fork, people.maintainer, 'first')).toContain('403');
+    await contributor.put(at, { allow_collaboration: true });
+    expect(await push(fork, people.maintainer, 'second')).toBe('');
+    await contributor.post(`${own}/protected_branches`, { name: 'mine' });
+    expect(await push(fork, people.maintainer, 'third')).toContain('protected');
+  });
+
+  it('can be rebased by them, and tells frontends', async () => {
+    const { maintainer, reporter, at, project, own, contributor } = await makeFork();
+    const query = `query ($path: ID!) { project(fullPath: $path) {
+      mergeRequest(iid: "1") { userPermissions { pushToSourceBranch } } } }`;
+    const may = async (client: typeof maintainer) =>
+      (await client.graphql(query, { path: project.path_with_namespace })).data.project.mergeRequest.userPermissions;
+    expect(await may(maintainer)).toEqual({ pushToSourceBranch: true });
+    expect(await may(reporter)).toEqual({ pushToSourceBranch: false });
+    expect((await maintainer.get(at)).body).toMatchObject({
+      allow_collaboration: true,
+      allow_maintainer_to_push: true,
+    });
+    expect((await reporter.put(`${at}/rebase`)).status).toBe(403);
+    expect((await maintainer.put(`${at}/rebase`)).status).toBe(202);
+    await app().settle();
+    expect((await maintainer.get(at)).body).toMatchObject({ merge_error: null, diff_refs: expect.any(Object) });
+    const { body } = await contributor.get(`${own}/repository/commits?ref_name=mine`);
+    expect(body.map(({ title }: { title: string }) => title).slice(0, 2)).toEqual([
+      'Change mine.txt',
+      'Change theirs.txt',
+    ]);
+  });
+});

@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { connectPorts } from '#app/ports.ts';
+import { autoMerge } from '#domains/merge-requests/merging/auto-merging.ts';
+import { settleMerges } from '#domains/merge-requests/merging/landing.ts';
+import { mergeMergeRequest } from '#domains/merge-requests/merging.ts';
+import { getMergeRequest } from '#domains/merge-requests/queries.ts';
+import { rebaseMergeRequest } from '#domains/merge-requests/rebasing.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { settleDeadPushes } from '#domains/repositories/pushes.ts';
+import type { Actor, Context, Services } from '#platform/context.ts';
+import { createContextFactory } from '#platform/create-context.ts';
+import { useApp } from '../support/app.ts';
+import { makeMergeRequest, tipOf } from './merge-scene.ts';
+
+// A process that dies is played by one that stops for good before or after a transaction or a write of git. What it has
+// done until then stays. It has an id of its own, which is not among the living processes.
+
+const app = useApp();
+
+class Dead extends Error {}
+
+/** Runs work in a process that dies at the given step. Returns false if the work ends before. */
+const dieAt = async (deadly: number, actor: Actor, work: (ctx: Context) => Promise<unknown>): Promise<boolean> => {
+  const living = app().hub.services;
+  const { db, git } = living;
+  let steps = 0;
+  let die = (_died: true) => {};
+  const death = new Promise<true>((resolve) => {
+    die = resolve;
+  });
+  const step = (): Promise<void> => {
+    steps += 1;
+    if (steps < deadly) return Promise.resolve();
+    die(true);
+    return new Promise(() => {});
+  };
+  const mortal =
+    <A extends readonly unknown[], R>(run: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      await step();
+      const result = await run(...args);
+      await step();
+      return result;
+    };
+  type Run = Parameters<ReturnType<typeof db.transaction>['execute']>[0];
+  /** The database rolls the transactions of a dead process back. */
+  const transaction = mortal(async (run: Run) => {
+    const rolledBack = death.then(() => Promise.reject(new Dead()));
+    return db
+      .transaction()
+      .execute((trx) => Promise.race([run(trx), rolledBack]))
+      .catch((error: unknown) => (error instanceof Dead ? new Promise(() => {}) : Promise.reject(error)));
+  });
+  const services: Services = {
+    ...living,
+    processId: randomUUID(),
+    git: {
+      ...git,
+      mergeCommits: mortal(git.mergeCommits),
+      rebaseCommits: mortal(git.rebaseCommits),
+      updateRefs: mortal(git.updateRefs),
+    },
+    db: new Proxy(db, {
+      get: (target, name) => {
+        if (name === 'transaction') return () => ({ execute: transaction });
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    }),
+  };
+  connectPorts(services);
+  const ctx = createContextFactory(services)({ actor });
+  return Promise.race([death, work(ctx).then(() => false)]);
+};
+
+/** What the living processes do about the work of a dead one, without waiting for its time. */
+const recover = async (id: number): Promise<void> => {
+  await settleDeadPushes(app().hub.services);
+  await app()
+    .context()
+    .transaction(async (tx) => {
+      tx.enqueue(settleMerges, { id });
+      tx.enqueue(rebaseMergeRequest, { id });
+    });
+  await app().settle();
+  await app()
+    .context()
+    .transaction(async (tx) => tx.enqueue(autoMerge, { id }));
+  await app().settle();
+};
+
+const count = async (project_id: number, kind: string, ref?: string): Promise<number> => {
+  const rows = await app()
+    .hub.services.db.selectFrom('events')
+    .select('payload')
+    .where('project_id', '=', project_id)
+    .where('kind', '=', kind)
+    .execute();
+  return rows.filter(({ payload }) => ref === undefined || JSON.stringify(payload).includes(`"ref":"${ref}"`)).length;
+};
+
+/** More than any of the works here has. */
+const MAX_STEPS = 60;
+
+describe('a process that dies', () => {
+  it('while it merges, leaves the merge request merged with all that follows, or not merged', async () => {
+    for (let deadly = 1, died = true; died; deadly += 1) {
+      expect(deadly).toBeLessThan(MAX_STEPS);
+      const { owner, people, path, at, id, head, target, project } = await makeMergeRequest(
+        app(),
+        {},
+        { description: 'Closes #1' },
+      );
+      await owner.post(`${path}/issues`, { title: 'To be closed' });
+      await app().settle();
+      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
+      const { actor } = app().context(people.owner);
+      died = await dieAt(deadly, actor, async (ctx) => {
+        const current = await getProject(ctx, { id: project.id });
+        const row = await getMergeRequest(ctx, current, 1);
+        await mergeMergeRequest(ctx, current, row, { should_remove_source_branch: true });
+      });
+      await recover(id);
+      const { body } = await owner.get(at);
+      if (body.state === 'opened') {
+        expect(await tipOf(owner, path, 'main'), `main after step ${deadly}`).toBe(target);
+        expect(await tipOf(owner, path, 'feature'), `feature after step ${deadly}`).toBe(head);
+        expect((await owner.put(`${at}/merge`, { should_remove_source_branch: true })).status).toBe(200);
+        await app().settle();
+      }
+      const { body: after } = await owner.get(at);
+      expect(after, `after step ${deadly}`).toMatchObject({
+        state: 'merged',
+        merge_user: { id: people.owner.id },
+        merge_error: null,
+      });
+      expect(await tipOf(owner, path, 'main')).toBe(after.merge_commit_sha);
+      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(1);
+      expect(await count(project.id, 'push.received', 'refs/heads/main')).toBe(pushes + 1);
+      expect((await owner.get(`${path}/issues/1`)).body.state, `the issue after step ${deadly}`).toBe('closed');
+      expect((await owner.get(`${path}/repository/branches/feature`)).status).toBe(404);
+    }
+  });
+
+  it('while it merges automatically, leaves the merge request merged in the end, once', async () => {
+    for (let deadly = 1, died = true; died; deadly += 1) {
+      expect(deadly).toBeLessThan(MAX_STEPS);
+      const { owner, people, path, at, id, project } = await makeMergeRequest(app());
+      await owner.put(at, { merge_after: '2099-01-02T03:04:05Z' });
+      expect((await owner.put(`${at}/merge`, { auto_merge: true })).status).toBe(200);
+      await app().settle();
+      // The time has come, and only the process that dies knows.
+      const { db } = app().hub.services;
+      await db.updateTable('merge_requests').set({ merge_after: null }).where('id', '=', id).execute();
+      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
+      const job = { attempt: 1, lastAttempt: false };
+      died = await dieAt(deadly, app().context().actor, (ctx) => autoMerge.run(ctx, { id }, job));
+      await recover(id);
+      const { body } = await owner.get(at);
+      expect(body, `after step ${deadly}`).toMatchObject({
+        state: 'merged',
+        merge_user: { id: people.owner.id },
+        merge_when_pipeline_succeeds: expect.any(Boolean),
+      });
+      expect(await tipOf(owner, path, 'main')).toBe(body.merge_commit_sha);
+      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(1);
+      expect(await count(project.id, 'push.received', 'refs/heads/main')).toBe(pushes + 1);
+    }
+  });
+
+  it('while it rebases, leaves the branch rebased in the end, once', async () => {
+    for (let deadly = 1, died = true; died; deadly += 1) {
+      expect(deadly).toBeLessThan(MAX_STEPS);
+      const { owner, people, path, at, id, head, target, project } = await makeMergeRequest(app());
+      const { db } = app().hub.services;
+      const rebasing = JSON.stringify({ user_id: people.owner.id, skip_ci: false, head, oid: null });
+      await db.updateTable('merge_requests').set({ rebasing }).where('id', '=', id).execute();
+      const pushes = await count(project.id, 'push.received', 'refs/heads/feature');
+      died = await dieAt(deadly, app().context().actor, (ctx) =>
+        rebaseMergeRequest.run(ctx, { id }, { attempt: 1, lastAttempt: false }),
+      );
+      await recover(id);
+      const { body } = await owner.get(`${at}?include_rebase_in_progress=true`);
+      expect(body, `after step ${deadly}`).toMatchObject({
+        state: 'opened',
+        rebase_in_progress: false,
+        merge_error: null,
+        detailed_merge_status: 'mergeable',
+      });
+      const { body: commits } = await owner.get(`${path}/repository/commits?ref_name=feature`);
+      expect(commits.map((each: { id: string }) => each.id)).toEqual([
+        body.sha,
+        expect.any(String),
+        target,
+        expect.any(String),
+      ]);
+      expect(await count(project.id, 'push.received', 'refs/heads/feature'), `pushes after step ${deadly}`).toBe(
+        pushes + 1,
+      );
+    }
+  });
+});

@@ -1,0 +1,19 @@
+import fc from 'fast-check';
+import { describe, it } from 'vitest';
+import { useFolder } from '../repositories/support.ts';
+import { useApp } from '../support/app.ts';
+import { cases, checkCase, makeWorld } from './merging-cases.ts';
+
+const app = useApp();
+const folder = useFolder();
+const RUNS = 40;
+
+describe('merging', () => {
+  it('does what the model and plain git say, for many random situations and histories', async () => {
+    const world = await makeWorld(app(), folder());
+    await fc.assert(
+      fc.asyncProperty(cases, (each) => checkCase(app(), world, each)),
+      { numRuns: RUNS, endOnFailure: true },
+    );
+  }, 600_000);
+});

@@ -1,0 +1,56 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { useFolder } from '../repositories/support.ts';
+import { useApp } from '../support/app.ts';
+import { cases, checkCase, makeWorld } from './merging-cases.ts';
+import { expectedAnswer, expectedStatus, type Situation } from './merging-model.ts';
+
+const app = useApp();
+const folder = useFolder();
+
+/** The soak test tries more, with other seeds. */
+const RUNS = 8;
+
+const easy: Situation = {
+  method: 'merge',
+  squash_option: 'default_off',
+  squashOnCreation: undefined,
+  squashOnMerge: undefined,
+  squashMessage: undefined,
+  protection: 'none',
+  isDeveloper: false,
+  pipeline: 'none',
+  needsPipeline: false,
+  skippedIsEnough: false,
+  draft: false,
+  hasOpenThread: false,
+  needsResolution: false,
+  approvalsRequired: 0,
+  isApproved: false,
+  sha: 'none',
+};
+const fine = { commits: 1, conflicts: false, isLinear: true };
+
+describe('the model of merging', () => {
+  it('says what the reference says', () => {
+    expect([expectedStatus(easy, fine), expectedAnswer(easy, fine)]).toEqual(['mergeable', 200]);
+    const diverged = { ...fine, isLinear: false };
+    expect(expectedStatus({ ...easy, method: 'ff' }, diverged)).toBe('need_rebase');
+    expect(expectedAnswer({ ...easy, method: 'ff' }, diverged)).toBe(422);
+    const both = { ...easy, needsPipeline: true };
+    expect(expectedStatus(both, { ...fine, conflicts: true })).toBe('conflict');
+    expect(expectedAnswer(both, { ...fine, conflicts: true })).toBe(405);
+    expect(expectedAnswer(easy, { ...fine, conflicts: true })).toBe(422);
+    expect([expectedStatus(both, fine), expectedAnswer(both, fine)]).toEqual(['ci_must_pass', 405]);
+  });
+});
+
+describe('merging', () => {
+  it('does what the model and plain git say, for random situations and histories', async () => {
+    const world = await makeWorld(app(), folder());
+    await fc.assert(
+      fc.asyncProperty(cases, (each) => checkCase(app(), world, each)),
+      { numRuns: RUNS, seed: 20_261_122, endOnFailure: true },
+    );
+  });
+});

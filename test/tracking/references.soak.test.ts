@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { makeScene } from '../planning/scene.ts';
+import { useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
+
+const app = useApp();
+
+const makeBranches = async (attributes: Record<string, unknown> = {}) => {
+  const scene = await makeScene(app(), { initialize_with_readme: true, ...attributes });
+  await scene.owner.post(`${scene.path}/repository/branches`, { branch: 'feature', ref: 'main' });
+  for (const title of ['One', 'Two', 'Three']) await scene.owner.post(`${scene.path}/issues`, { title });
+  return scene;
+};
+
+const open = async (client: Client, path: string, attributes: Record<string, unknown>) => {
+  const answer = await client.post(`${path}/merge_requests`, {
+    source_branch: 'feature',
+    target_branch: 'main',
+    title: 'Add a file',
+    ...attributes,
+  });
+  expect(answer).toMatchObject({ status: 201 });
+  await app().settle();
+  return `${path}/merge_requests/${answer.body.iid}`;
+};
+
+const iids = async (client: Client, path: string) =>
+  (await client.get(path)).body.map(({ iid }: { iid: number }) => iid);
+const notes = async (client: Client, path: string): Promise<string[]> =>
+  (await client.get(`${path}/notes?sort=asc`)).body.map(({ body }: { body: string }) => body);
+
+describe('cross references', () => {
+  it('tell an issue which merge requests mention and close it', async () => {
+    const { owner, guest, stranger, project, path } = await makeBranches();
+    const mr = await open(owner, path, { description: 'Closes #1, see #2' });
+    expect(await iids(owner, `${path}/issues/1/closed_by`)).toEqual([1]);
+    expect(await iids(owner, `${path}/issues/1/related_merge_requests`)).toEqual([1]);
+    expect(await iids(owner, `${path}/issues/2/closed_by`)).toEqual([]);
+    expect(await iids(owner, `${path}/issues/2/related_merge_requests`)).toEqual([1]);
+    expect((await owner.get(`${path}/issues/1`)).body.merge_requests_count).toBe(1);
+    expect((await owner.get(`${path}/issues/2`)).body.merge_requests_count).toBe(0);
+    expect(await notes(owner, `${path}/issues/1`)).toEqual(['mentioned in merge request !1']);
+
+    await owner.put(mr, { description: 'Closes #2' });
+    await owner.post(`${mr}/notes`, { body: 'Also closes #3' });
+    await app().settle();
+    expect(await iids(owner, `${path}/issues/1/closed_by`)).toEqual([]);
+    expect(await iids(owner, `${path}/issues/2/closed_by`)).toEqual([1]);
+    expect(await iids(owner, `${path}/issues/3/closed_by`)).toEqual([]);
+    expect(await iids(owner, `${path}/issues/3/related_merge_requests`)).toEqual([1]);
+    expect(await notes(owner, `${path}/issues/2`)).toEqual(['mentioned in merge request !1']);
+
+    // Guests of a private project see its issues, but not its merge requests.
+    expect(await iids(guest, `${path}/issues/2/closed_by`)).toEqual([]);
+    expect((await guest.get(`${path}/issues/2`)).body.merge_requests_count).toBe(0);
+    for (const list of ['closed_by', 'related_merge_requests']) {
+      expect((await stranger.get(`${path}/issues/1/${list}`)).status).toBe(404);
+    }
+    const query = `query ($path: ID!) { project(fullPath: $path) { issue(iid: "2") {
+      relatedMergeRequests { nodes { iid } } closingMergeRequests { nodes { iid } } } } }`;
+    const found = await owner.graphql(query, { path: project.path_with_namespace });
+    const one = { nodes: [{ iid: '1' }] };
+    expect(found.data.project.issue).toEqual({ relatedMergeRequests: one, closingMergeRequests: one });
+  });
+
+  it('are read from the messages of commits too', async () => {
+    const { owner, path } = await makeBranches();
+    await owner.post(`${path}/repository/commits`, {
+      branch: 'feature',
+      commit_message: 'Add a file\n\nCloses #2',
+      actions: [{ action: 'create', file_path: 'new.txt', content: 'text\n' }],
+    });
+    await open(owner, path, {});
+    expect(await iids(owner, `${path}/issues/2/closed_by`)).toEqual([1]);
+  });
+
+  it('tell merge requests and issues of issues that mention them, once', async () => {
+    const { owner, path } = await makeBranches();
+    const mr = await open(owner, path, {});
+    await owner.put(`${path}/issues/1`, { description: 'After !1 and #2, like #1' });
+    await owner.put(`${path}/issues/1`, { title: 'One, after !1' });
+    await app().settle();
+    expect(await notes(owner, mr)).toContain('mentioned in issue #1');
+    expect((await notes(owner, mr)).filter((body) => body.startsWith('mentioned'))).toHaveLength(1);
+    expect(await notes(owner, `${path}/issues/2`)).toEqual(['mentioned in issue #1']);
+    expect((await notes(owner, `${path}/issues/1`)).filter((body) => body.startsWith('mentioned'))).toEqual([]);
+  });
+
+  it('do not tell of confidential issues and private projects', async () => {
+    const { owner, path, project } = await makeBranches({ visibility: 'public' });
+    const secret = await makeScene(app());
+    await secret.owner.post(`${secret.path}/issues`, {
+      title: 'Private',
+      description: `${project.path_with_namespace}#1`,
+    });
+    await owner.post(`${path}/issues`, { title: 'Confidential', confidential: true, description: '#1' });
+    const open = await makeScene(app(), { visibility: 'public' });
+    await open.owner.post(`${open.path}/issues`, { title: 'Open', description: `${project.path_with_namespace}#1` });
+    await app().settle();
+    expect(await notes(owner, `${path}/issues/1`)).toEqual([
+      `mentioned in issue ${open.project.path_with_namespace}#1`,
+    ]);
+  });
+
+  it('do not reach what the author cannot see', async () => {
+    const { owner, path, project } = await makeBranches();
+    const other = await makeScene(app(), { visibility: 'public' });
+    await other.owner.post(`${other.path}/issues`, { title: 'x', description: `${project.path_with_namespace}#1` });
+    await app().settle();
+    expect(await notes(owner, `${path}/issues/1`)).toEqual([]);
+  });
+});
