@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { insertPipeline } from '../merge-requests/support.ts';
-import { countStatements, makeScene } from '../planning/scene.ts';
+import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
+import { countStatements } from '../support/statements.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -127,7 +128,7 @@ describe('pipelines', () => {
       },
     });
     expect((await owner.get(`${path}/pipelines/latest`)).body.id).toBe(pipeline.id);
-    expect((await owner.get(`${path}/pipelines/latest?ref=none`)).status).toBe(404);
+    expect((await owner.get(`${path}/pipelines/latest?ref=none`)).status).toBe(403);
     const other = await makeScene(app());
     const missing = await other.owner.get(`${other.path}/pipelines/${pipeline.id}`);
     expect([missing.status, missing.body.message]).toEqual([404, '404 Pipeline Not Found']);

@@ -1,281 +1,350 @@
 import { sql } from 'kysely';
-import { PRIVATE, REPORTER } from '#domains/access/model.ts';
-import { nextIid } from '#domains/projects/commands.ts';
-import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
+import { MAINTAINER } from '#domains/access/model.ts';
+import { givenProblemOf } from '#domains/ci-variables/model.ts';
+import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
-import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, DomainError, invalid, notFound } from '#platform/errors.ts';
-import { validRefName } from '#platform/git/ref-names.ts';
-import { isoTime } from '#platform/time.ts';
-import { commitStatusReported, pipelineCreated, pipelineUpdated } from './events.ts';
-import { isComplete, pipelineStatus, type ReportedState, statusOf, stepProblem } from './model.ts';
-import { type JobRow, jobByIdIn, type PipelineRow, pipelinesByIds } from './queries.ts';
+import { badRequest, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { requireNotArchived, withoutArchived } from './archived.ts';
+import { pipelineDeleted, pipelineRenamed } from './events.ts';
+import { childrenOf } from './family.ts';
+import { assignResource, dropPipelineRefs, endBridge } from './jobs.ts';
+import { isComplete, statusOf } from './model.ts';
+import { outdatedDeployments } from './outdated-deployments.ts';
+import { eventScope, pipelinePayload } from './payloads.ts';
+import { pipelineVariables } from './pipeline-variables.ts';
+import { maySetVariables, requireCancel, requireRun } from './policy.ts';
+import { type LockedPipeline, lockPipeline, processPipeline } from './processing.ts';
+import { queueStep, skippedAfter } from './progress.ts';
+import { getJob, getPipeline, type JobRow, jobByIdIn, type PipelineRow } from './queries.ts';
+import { restorePipelineRef } from './refs.ts';
+import { cancelRows, ownJobs, replaceRows } from './rows.ts';
+import { sealValue } from './sealed-values.ts';
 
-export interface StatusReport {
-  readonly state: ReportedState;
-  /** The branch or tag of the commit. Derived from the commit if absent. */
-  readonly ref?: string | undefined;
-  /** Defaults to `default`. */
-  readonly name?: string | undefined;
-  readonly target_url?: string | null | undefined;
-  readonly description?: string | null | undefined;
-  /** Percent. */
-  readonly coverage?: number | null | undefined;
-  readonly pipeline_id?: number | undefined;
+/** A variable that a person gives to a manual job. */
+export interface JobVariable {
+  readonly key: string;
+  readonly value: string;
 }
 
-const MAX_NAME = 255;
-const MAX_TEXT = 2_048;
-/** The stage of reported statuses, after all other stages. */
-const STAGE = { name: 'external', position: 1_000_000 };
+type JobState = Pick<JobRow, 'status' | 'run_when' | 'retried' | 'kind' | 'options'>;
+
+/** Whether a person can start the job: a manual or delayed one that waits, or that has ended. */
+export const isPlayable = (job: JobState): boolean =>
+  !job.retried &&
+  (job.run_when === 'manual' || job.run_when === 'delayed') &&
+  (job.status === 'manual' || job.status === 'scheduled' || isRetryable(job));
+
+/** Whether the job can run again, as a new row. */
+export const isRetryable = ({ status, retried, kind }: JobState): boolean =>
+  !retried && kind !== 'generic_commit_status' && ['success', 'failed', 'canceled', 'canceling'].includes(status);
+
+/** Whether the job can be canceled. */
+export const isCancelable = ({ status, retried }: JobState): boolean =>
+  !retried && !isComplete({ status }) && status !== 'manual' && status !== 'canceling';
 
 /**
- * Records the status that an external system reports for a commit: a new status, or a transition of one that the caller
- * reported and that has not finished. Statuses belong to a pipeline of the commit, which is created if there is none.
+ * Starts a manual job, or a delayed one before its time. One that has ended runs again as a new row. Returns the job
+ * that runs.
  *
- * @throws DomainError as `requireAbility(create_pipeline)`, `not_found` (Commit, Pipeline), `invalid`, `bad_request`
- *   for an invalid transition
+ * @throws DomainError as `getJob` and `requireRun`; `forbidden` if the job is archived, or the caller may not set
+ *   variables; `bad_request`
  */
-export const reportCommitStatus = async (
+export const playJob = async (
   ctx: Context,
   project: ProjectRow,
-  revision: string,
-  report: StatusReport,
+  id: number,
+  variables: readonly JobVariable[] = [],
 ): Promise<JobRow> => {
-  requireAbility(ctx, project, 'create_pipeline');
-  checkReport(report);
-  const { git } = ctx.services;
-  const sha = await git.resolveCommit(project.disk_path, revision);
-  if (sha === null) throw notFound('Commit');
-  const branch = report.ref === undefined ? await branchWith(ctx, project, sha) : null;
-  const tag =
-    report.ref !== undefined &&
-    (await git.resolve(project.disk_path, `refs/heads/${report.ref}`)) === null &&
-    (await git.resolve(project.disk_path, `refs/tags/${report.ref}`)) !== null;
+  const found = await getJob(ctx, project, id);
+  await requireRun(ctx, project, found);
+  await requireNotArchived(ctx, found);
+  if (variables.length > 0 && !maySetVariables(ctx, project)) throw forbidden();
   return ctx.transaction(async (tx) => {
-    // One at a time per commit, so that concurrent reports do not create two pipelines or apply a transition twice.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:statuses:${project.id}:${sha}`}, 0))`.execute(
-      tx.db,
-    );
-    const found = await findPipeline(tx, project, sha, report);
-    const ref = report.ref ?? found?.ref ?? branch;
-    if (ref === null) throw notFound('References for commit');
-    const isProtected = await isProtectedRef(tx, project, { name: ref, tag });
-    const pipeline = found ?? (await createPipeline(tx, project, { sha, ref, tag, protected: isProtected }));
-    const id = await step(tx, pipeline, { ...report, ref, tag, protected: isProtected });
-    await refreshPipeline(tx, project, pipeline, found === null);
-    const job = await jobByIdIn(tx, id);
-    const { name, status } = job;
-    tx.emit(commitStatusReported, {
-      ...about(project),
-      subject: { type: 'CommitStatus', id },
-      payload: { id, name, status, sha, ref, pipeline_id: pipeline.id },
-    });
-    return job;
+    const { pipeline, job } = await lockJob(tx, project, found);
+    if (!isPlayable(job)) throw badRequest('Unplayable Job');
+    if (isComplete(job) || job.status === 'canceling') return runAgain(tx, pipeline, job, variables);
+    await giveVariables(tx, job.id, variables);
+    await tx.db
+      .updateTable('jobs')
+      .set({
+        status: queueStep(job),
+        queued_at: job.resource_group_id === null ? sql`now()` : null,
+        scheduled_at: null,
+        user_id: tx.actor.userId,
+        updated_at: sql`now()`,
+      })
+      .where('id', '=', job.id)
+      .execute();
+    await continuePipeline(tx, pipeline, [job.id]);
+    return jobByIdIn(tx, job.id);
   });
 };
 
-const checkReport = ({ ref, name = 'default', target_url, description, coverage }: StatusReport): void => {
-  if (ref !== undefined && !validRefName(ref)) throw badParameters('ref is invalid');
-  const problems: Record<string, string[]> = {};
-  if (name === '') problems.name = ["can't be blank"];
-  else if (name.length > MAX_NAME) problems.name = [`is too long (maximum is ${MAX_NAME} characters)`];
-  if (description && description.length > MAX_TEXT)
-    problems.description = [`is too long (maximum is ${MAX_TEXT} characters)`];
-  if (target_url && target_url.length > MAX_TEXT)
-    problems.target_url = [`is too long (maximum is ${MAX_TEXT} characters)`];
-  else if (target_url && !isWebAddress(target_url))
-    problems.target_url = ['is blocked: Only allowed schemes are http, https'];
-  if (coverage != null && !(coverage >= 0 && coverage <= 100)) problems.coverage = ['must be between 0 and 100'];
-  if (Object.keys(problems).length > 0) throw invalid(problems);
-};
-
-/** It is shown as a link, so it must not be a script. */
-const isWebAddress = (text: string): boolean => {
-  const url = URL.parse(text);
-  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:');
-};
-
-/** Returns the default branch if it contains the commit, else the first branch that does, else null. */
-const branchWith = async (ctx: Context, project: ProjectRow, sha: string): Promise<string | null> => {
-  const prefix = 'refs/heads/';
-  const refs = await ctx.services.git.refsContaining(project.disk_path, sha, prefix, { signal: ctx.signal });
-  const names = refs.map((ref) => ref.slice(prefix.length));
-  const { default_branch } = project;
-  return default_branch !== null && names.includes(default_branch) ? default_branch : (names[0] ?? null);
-};
-
-/** Finds the given pipeline, or the newest one of the commit, limited to the branch or tag if one is given. */
-const findPipeline = async (
-  tx: Tx,
+/**
+ * Runs a job again, as a new row. The old one is marked as retried, and skipped jobs that follow get another chance.
+ *
+ * @throws DomainError as `getJob` and `requireRun`; `forbidden` if the job is archived or cannot be retried, or the
+ *   caller may not set variables
+ */
+export const retryJob = async (
+  ctx: Context,
   project: ProjectRow,
-  sha: string,
-  { ref, pipeline_id }: StatusReport,
-): Promise<PipelineRow | null> => {
-  let query = tx.db
-    .selectFrom('pipelines')
-    .select('id')
-    .where('project_id', '=', project.id)
-    .where('sha', '=', sha)
-    .orderBy('id', 'desc')
-    .limit(1);
-  if (ref !== undefined) query = query.where('ref', '=', ref);
-  if (pipeline_id !== undefined) query = query.where('id', '=', pipeline_id);
-  const row = await query.executeTakeFirst();
-  if (!row && pipeline_id !== undefined) throw notFound('Pipeline');
-  return (row && (await pipelinesByIds(tx, [row.id])).get(row.id)) ?? null;
+  id: number,
+  variables: readonly JobVariable[] = [],
+): Promise<JobRow> => {
+  const found = await getJob(ctx, project, id);
+  await requireRun(ctx, project, found);
+  await requireNotArchived(ctx, found);
+  if (variables.length > 0 && !maySetVariables(ctx, project)) throw forbidden();
+  return ctx.transaction(async (tx) => {
+    const { pipeline, job } = await lockJob(tx, project, found);
+    if (!isRetryable(job)) throw forbidden('Job is not retryable');
+    return runAgain(tx, pipeline, job, variables);
+  });
 };
 
-const createPipeline = async (
-  tx: Tx,
+/**
+ * Cancels a job. Of a job that has ended nothing changes. `force` ends a job that is being canceled without waiting for
+ * its runner; that needs the Maintainer role.
+ *
+ * @throws DomainError as `getJob` and `requireCancel`; `forbidden`; `bad_request` if `force` is set for another job
+ */
+export const cancelJob = async (
+  ctx: Context,
   project: ProjectRow,
-  attributes: { readonly sha: string; readonly ref: string; readonly tag: boolean; readonly protected: boolean },
-): Promise<PipelineRow> => {
-  const { id } = await tx.db
-    .insertInto('pipelines')
-    .values({
-      ...attributes,
-      project_id: project.id,
-      iid: await nextIid(tx, project.id, 'pipeline'),
-      source: 'external',
-      user_id: tx.actor.userId,
-    })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  const pipeline = (await pipelinesByIds(tx, [id])).get(id);
-  if (!pipeline) throw notFound('Pipeline');
-  return pipeline;
+  id: number,
+  { force = false } = {},
+): Promise<JobRow> => {
+  const found = await getJob(ctx, project, id);
+  requireCancel(ctx, project);
+  if (force && project.access_level < MAINTAINER && !ctx.actor.isSystem) throw forbidden();
+  return ctx.transaction(async (tx) => {
+    const { pipeline, job } = await lockJob(tx, project, found);
+    if (force && job.status !== 'canceling') throw badRequest('Job is not being canceled, so it cannot be forced');
+    const changed = await cancelRows(tx, pipeline, [job.id], { force });
+    if (changed.length > 0) await processPipeline(tx, pipeline, { changed });
+    return jobByIdIn(tx, job.id);
+  });
 };
 
-/** Writes the status: updates the caller's unfinished one, or inserts a new one that replaces older ones. */
-const step = async (
-  tx: Tx,
-  pipeline: PipelineRow,
-  report: StatusReport & { readonly ref: string; readonly tag: boolean; readonly protected: boolean },
-): Promise<number> => {
-  const { state, name = 'default', ref } = report;
-  const open = await tx.db
-    .selectFrom('jobs')
-    .select(['id', 'status'])
-    .where('pipeline_id', '=', pipeline.id)
-    .where('kind', '=', 'generic_commit_status')
-    .where('name', '=', name)
-    .where('ref', '=', ref)
-    .where('user_id', '=', tx.actor.userId)
-    .where('status', 'in', ['pending', 'running'])
-    .where('retried', '=', false)
+/** Turns a scheduled job into a manual one. @throws DomainError as `playJob` */
+export const unscheduleJob = async (ctx: Context, project: ProjectRow, id: number): Promise<JobRow> => {
+  const found = await getJob(ctx, project, id);
+  await requireRun(ctx, project, found);
+  return ctx.transaction(async (tx) => {
+    const { pipeline, job } = await lockJob(tx, project, found);
+    if (job.status !== 'scheduled') throw badRequest('Job is not scheduled');
+    await tx.db
+      .updateTable('jobs')
+      .set({ status: 'manual', scheduled_at: null, updated_at: sql`now()` })
+      .where('id', '=', job.id)
+      .execute();
+    await processPipeline(tx, pipeline, { changed: [job.id] });
+    return jobByIdIn(tx, job.id);
+  });
+};
+
+/** Cancels all jobs of the pipeline that can be. Its child pipelines follow. @throws as `getPipeline`, `requireCancel` */
+export const cancelPipeline = async (ctx: Context, project: ProjectRow, id: number): Promise<PipelineRow> => {
+  await getPipeline(ctx, project, id);
+  requireCancel(ctx, project);
+  await ctx.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, id);
+    if (!pipeline) throw notFound('Pipeline');
+    await cancelAll(tx, pipeline);
+  });
+  return getPipeline(ctx, project, id);
+};
+
+/** Cancels all jobs of a locked pipeline that can be. */
+export const cancelAll = async (tx: Tx, pipeline: LockedPipeline): Promise<void> => {
+  const changed = await cancelRows(tx, pipeline, 'all');
+  if (changed.length > 0) await processPipeline(tx, pipeline, { changed });
+};
+
+/**
+ * Runs the failed and canceled jobs of the pipeline again, except archived jobs and those that would replace a newer
+ * deployment.
+ *
+ * @throws as `getPipeline`, `requireRun`
+ */
+export const retryPipeline = async (ctx: Context, project: ProjectRow, id: number): Promise<PipelineRow> => {
+  const found = await getPipeline(ctx, project, id);
+  await requireRun(ctx, project, found);
+  await ctx.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, id);
+    if (!pipeline) throw notFound('Pipeline');
+    const ended = (await ownJobs(tx, pipeline)).filter(({ status }) => status === 'failed' || status === 'canceled');
+    const endedIds = await withoutArchived(
+      tx,
+      ended.map((job) => job.id),
+    );
+    const outdated = await outdatedDeployments(tx, endedIds);
+    const again = endedIds.filter((each) => !outdated.has(each));
+    const ids = await replaceRows(tx, again, { userId: tx.actor.userId });
+    await continuePipeline(tx, pipeline, [...ids.values()]);
+  });
+  return getPipeline(ctx, project, id);
+};
+
+/**
+ * Returns the variables that were given to the pipeline. They are for its user and for Maintainers; those of a schedule
+ * only for its owner, or for the pipeline's user once the schedule is deleted.
+ *
+ * @throws DomainError as `getPipeline` and `requireRun`, `forbidden`
+ */
+export const getPipelineVariables = async (ctx: Context, project: ProjectRow, id: number) => {
+  const pipeline = await getPipeline(ctx, project, id);
+  await requireRun(ctx, project, pipeline);
+  if (!(await mayReadVariables(ctx, project, pipeline))) throw forbidden();
+  return pipelineVariables(ctx, id);
+};
+
+/** Whether the caller, who may run jobs on its branch or tag, may read the variables that the pipeline was given. */
+export const mayReadVariables = async (ctx: Context, project: ProjectRow, pipeline: PipelineRow): Promise<boolean> => {
+  const { userId, isSystem } = ctx.actor;
+  if (isSystem || (pipeline.source !== 'schedule' && project.access_level >= MAINTAINER)) return true;
+  return userId !== null && userId === (await ownerOfVariables(ctx, pipeline));
+};
+
+const ownerOfVariables = async (ctx: Context, { schedule_id, user_id }: PipelineRow): Promise<number | null> => {
+  if (schedule_id === null) return user_id;
+  const { db } = ctx;
+  const schedule = await db
+    .selectFrom('pipeline_schedules')
+    .select('owner_id')
+    .where('id', '=', schedule_id)
     .executeTakeFirst();
-  const problem = open ? stepProblem(statusOf(open), state) : null;
-  if (problem !== null) throw new DomainError('bad_request', problem);
-  const changes = {
-    status: state,
-    ...(report.target_url === undefined ? {} : { target_url: report.target_url }),
-    ...(report.description === undefined ? {} : { description: report.description }),
-    ...(report.coverage === undefined ? {} : { coverage: report.coverage }),
-    ...(state === 'pending' ? { queued_at: sql<string>`now()` } : {}),
-    ...(state === 'running' ? { started_at: sql<string>`now()` } : {}),
-    ...(isComplete({ status: state }) ? { finished_at: sql<string>`now()` } : {}),
-    ...(state === 'failed' ? { failure_reason: 'api_failure' } : {}),
-    updated_at: sql<string>`now()`,
-  };
-  if (open) {
-    await tx.db.updateTable('jobs').set(changes).where('id', '=', open.id).execute();
-    return open.id;
+  return schedule ? schedule.owner_id : user_id;
+};
+
+const MAX_NAME = 255;
+
+/** Renames a pipeline. @throws DomainError as `getPipeline`, `requireAbility(admin_pipeline)`; `invalid` */
+export const renamePipeline = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  name: string,
+): Promise<PipelineRow> => {
+  await getPipeline(ctx, project, id);
+  requireAbility(ctx, project, 'admin_pipeline');
+  if (name.length > MAX_NAME) throw invalid({ name: [`is too long (maximum is ${MAX_NAME} characters)`] });
+  await ctx.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, id);
+    if (!pipeline) throw notFound('Pipeline');
+    if (pipeline.name === name) return;
+    const renamed = await tx.db
+      .updateTable('pipelines')
+      .set({ name, updated_at: sql`now()` })
+      .where('id', '=', id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    tx.emit(pipelineRenamed, {
+      ...eventScope(pipeline),
+      subject: { type: 'Ci::Pipeline', id },
+      payload: pipelinePayload(renamed),
+    });
+  });
+  return getPipeline(ctx, project, id);
+};
+
+/**
+ * Deletes a pipeline with its jobs, and its child pipelines. Owners only.
+ *
+ * @throws DomainError as `getPipeline`, `requireAbility(remove_pipeline)`
+ */
+export const deletePipeline = async (ctx: Context, project: ProjectRow, id: number): Promise<void> => {
+  await getPipeline(ctx, project, id);
+  requireAbility(ctx, project, 'remove_pipeline');
+  const ids = await childrenOf(ctx, id);
+  await ctx.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, id);
+    if (!pipeline) throw notFound('Pipeline');
+    const { rows: groups } = await sql<{ id: number }>`
+      select distinct resource_group_id as id from jobs
+      where pipeline_id = any (${ids}::bigint[]) and resource_group_id is not null`.execute(tx.db);
+    await tx.db.deleteFrom('pipelines').where(sql<boolean>`id = any (${ids}::bigint[])`).execute();
+    // What waited for these pipelines goes on.
+    for (const group of groups) tx.enqueue(assignResource, group);
+    if (pipeline.bridge_job_id !== null) tx.enqueue(endBridge, { id: pipeline.bridge_job_id });
+    for (const each of ids) {
+      tx.emit(pipelineDeleted, {
+        ...eventScope(pipeline),
+        subject: { type: 'Ci::Pipeline', id: each },
+        payload: { id: each },
+      });
+    }
+    tx.enqueue(dropPipelineRefs, { project_id: project.id, ids });
+  });
+};
+
+/** Locks the pipeline of the job, and reads the job as it is then. */
+const lockJob = async (
+  tx: Tx,
+  project: ProjectRow,
+  { id, pipeline_id }: JobRow,
+): Promise<{ pipeline: LockedPipeline; job: JobRow }> => {
+  const pipeline = await lockPipeline(tx, pipeline_id);
+  if (!pipeline) throw notFound();
+  return { pipeline, job: await getJob(tx, project, id) };
+};
+
+const runAgain = async (
+  tx: Tx,
+  pipeline: LockedPipeline,
+  job: JobRow,
+  variables: readonly JobVariable[],
+): Promise<JobRow> => {
+  if ((await outdatedDeployments(tx, [job.id])).has(job.id)) {
+    throw forbidden('Job is not retryable: a newer deployment has replaced it');
   }
+  // A runner that still stops the old job learns that it has ended.
+  if (statusOf(job) === 'canceling') await cancelRows(tx, pipeline, [job.id], { force: true });
+  const keepVariables = variables.length === 0;
+  const ids = await replaceRows(tx, [job.id], { userId: tx.actor.userId, keepVariables });
+  const id = ids.get(job.id);
+  if (id === undefined) throw notFound();
+  await giveVariables(tx, id, variables);
+  await continuePipeline(tx, pipeline, [id], new Set([id]));
+  return jobByIdIn(tx, id);
+};
+
+/** Processes the pipeline after jobs were started: skipped jobs that follow them may run after all. */
+const continuePipeline = async (
+  tx: Tx,
+  pipeline: LockedPipeline,
+  started: readonly number[],
+  immediately?: ReadonlySet<number>,
+): Promise<void> => {
+  if (isComplete(pipeline)) await restorePipelineRef(tx, pipeline);
+  const reset = skippedAfter(await ownJobs(tx, pipeline), new Set(started));
   await tx.db
     .updateTable('jobs')
-    .set({ retried: true })
-    .where('pipeline_id', '=', pipeline.id)
-    .where('name', '=', name)
-    .where('retried', '=', false)
+    .set({ status: 'created', user_id: tx.actor.userId, finished_at: null, updated_at: sql`now()` })
+    .where(sql<boolean>`id = any (${reset}::bigint[])`)
     .execute();
-  const { id } = await tx.db
-    .insertInto('jobs')
-    .values({
-      ...changes,
-      project_id: pipeline.project_id,
-      pipeline_id: pipeline.id,
-      stage_id: await stageIn(tx, pipeline.id),
-      stage_idx: STAGE.position,
-      kind: 'generic_commit_status',
-      name,
-      ref,
-      tag: report.tag,
-      protected: report.protected,
-      user_id: tx.actor.userId,
-    })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  return id;
+  const changed = [...started, ...reset];
+  await processPipeline(tx, pipeline, immediately ? { changed, immediately } : { changed });
 };
 
-const stageIn = async (tx: Tx, pipeline_id: number): Promise<number> => {
-  const found = await tx.db
-    .selectFrom('stages')
-    .select('id')
-    .where('pipeline_id', '=', pipeline_id)
-    .where('name', '=', STAGE.name)
-    .executeTakeFirst();
-  if (found) return found.id;
-  const made = await tx.db
-    .insertInto('stages')
-    .values({ ...STAGE, pipeline_id })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  return made.id;
-};
+/** Given to one job. */
+const MAX_JOB_VARIABLES = 100;
 
-/** Recomputes status and times of the stage and the pipeline. Emits an event if the pipeline's status changed. */
-const refreshPipeline = async (tx: Tx, project: ProjectRow, before: PipelineRow, isNew: boolean): Promise<void> => {
-  const jobs = await tx.db
-    .selectFrom('jobs')
-    .select(['stage_id', 'status', 'allow_failure'])
-    .where('pipeline_id', '=', before.id)
-    .where('retried', '=', false)
-    .execute();
-  const ofStage = jobs.filter(({ stage_id }) => stage_id !== null);
-  for (const [stage_id, each] of Map.groupBy(ofStage, (job) => job.stage_id)) {
-    await tx.db
-      .updateTable('stages')
-      .set({ status: pipelineStatus(each), updated_at: sql`now()` })
-      .where('id', '=', stage_id)
-      .where('name', '=', STAGE.name)
-      .execute();
-  }
-  const status = pipelineStatus(jobs);
-  if (status === before.status) return;
-  const isOver = isComplete({ status });
+/** @throws DomainError `invalid` */
+const giveVariables = async (tx: Tx, job_id: number, variables: readonly JobVariable[]): Promise<void> => {
+  if (variables.length === 0) return;
+  const problem = givenProblemOf(variables, MAX_JOB_VARIABLES);
+  if (problem !== null) throw invalid({ variables: [problem] });
+  const values = new Map(variables.map(({ key, value }) => [key, value]));
   await tx.db
-    .updateTable('pipelines')
-    .set({
-      status,
-      updated_at: sql`now()`,
-      started_at: status === 'running' ? sql`coalesce(started_at, now())` : before.started_at,
-      finished_at: isOver ? sql`now()` : null,
-      duration: isOver ? sql`extract(epoch from now() - started_at)::integer` : null,
-    })
-    .where('id', '=', before.id)
+    .insertInto('job_variables')
+    .values([...values].map(([key, value]) => ({ job_id, key, sealed_value: sealValue(tx, value), source: 'manual' })))
+    .onConflict((conflict) =>
+      conflict
+        .columns(['job_id', 'key', 'source'])
+        .doUpdateSet(({ ref }) => ({ sealed_value: ref('excluded.sealed_value') })),
+    )
     .execute();
-  const pipeline = (await pipelinesByIds(tx, [before.id])).get(before.id);
-  if (!pipeline) return;
-  const { id, iid, name, ref, tag, sha, before_sha, source, user_id, duration } = pipeline;
-  tx.emit(isNew ? pipelineCreated : pipelineUpdated, {
-    ...about(project),
-    subject: { type: 'Ci::Pipeline', id },
-    payload: {
-      ...{ id, iid, name, ref, tag, sha, before_sha, source, status, user_id, duration },
-      created_at: isoTime(pipeline.created_at),
-      started_at: isoTime(pipeline.started_at),
-      finished_at: isoTime(pipeline.finished_at),
-    },
-  });
-};
-
-const about = (project: ProjectRow) => ({ ...projectScope(project), min_access_level: pipelineAudience(project) });
-
-/** Returns the lowest role that sees pipelines; null if everyone who can see the project does. */
-const pipelineAudience = (project: ProjectRow): number | null => {
-  if (project.visibility_level === PRIVATE || !project.public_jobs) return REPORTER;
-  return project.builds_access_level === 'enabled' && project.repository_access_level === 'enabled' ? null : REPORTER;
 };

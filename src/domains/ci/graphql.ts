@@ -1,14 +1,13 @@
-import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
-import { can } from '#domains/projects/policy.ts';
-import { ROW } from '#domains/projects/queries.ts';
+import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
-import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
+import { badRequest } from '#platform/errors.ts';
+import { listJobsBelow } from './job-lists.ts';
 import {
   CI_STATUSES,
   type CiStatus,
@@ -20,21 +19,15 @@ import {
   jobDuration,
   jobPath,
   jobWebUrl,
-  PIPELINE_SCOPES,
-  type PipelineScope,
   pipelinePath,
   pipelineWebUrl,
   secondsBetween,
   statusOf,
 } from './model.ts';
 import {
-  findLatestPipeline,
-  getJob,
-  getPipeline,
   type JobRow,
-  listJobsBelow,
-  listPipelinesBelow,
-  type PipelineFilter,
+  jobsByIds,
+  newestJobs,
   type PipelineRow,
   pipelineSummariesByIds,
   pipelinesByIds,
@@ -44,27 +37,47 @@ import {
 } from './queries.ts';
 
 /** Maps lower-case words to upper-case enum values. */
-const upperCase = <const T extends string>(words: readonly T[]) => {
+export const upperCase = <const T extends string>(words: readonly T[]) => {
   const values: Record<string, { readonly value: T }> = {};
   for (const word of words) values[word.toUpperCase()] = { value: word };
   return values;
 };
 
-const PipelineStatusEnum = builder.enumType('PipelineStatusEnum', { values: upperCase(CI_STATUSES) });
-const CiJobStatus = builder.enumType('CiJobStatus', { values: upperCase(CI_STATUSES) });
-const PipelineScopeEnum = builder.enumType('PipelineScopeEnum', { values: upperCase(PIPELINE_SCOPES) });
-const CiJobKind = builder.enumType('CiJobKind', {
+export const PipelineStatusEnum = builder.enumType('PipelineStatusEnum', { values: upperCase(CI_STATUSES) });
+export const CiJobStatus = builder.enumType('CiJobStatus', { values: upperCase(CI_STATUSES) });
+export const CiJobKind = builder.enumType('CiJobKind', {
   values: { BUILD: { value: 'build' }, BRIDGE: { value: 'bridge' } } as const,
 });
 
-const loadPipeline: (ctx: Context, id: number) => Promise<PipelineRow | null> = loader(pipelinesByIds);
+/** Loads a pipeline. Resolvers must have checked `read_pipeline`. */
+export const loadPipeline: (ctx: Context, id: number) => Promise<PipelineRow | null> = loader(pipelinesByIds);
+/** Loads a job. Resolvers must have checked `read_pipeline`. */
+export const loadJob = loader(jobsByIds);
+/** By the id of the pipeline and the name of the job. */
+const loadNewestJob = loader(async (ctx: Context, keys: readonly string[]) => {
+  const jobs = await newestJobs(
+    ctx,
+    keys.map((key) => {
+      const space = key.indexOf(' ');
+      return { pipeline_id: Number(key.slice(0, space)), name: key.slice(space + 1) };
+    }),
+  );
+  return new Map(keys.flatMap((key, index) => (jobs[index] ? [[key, jobs[index]] as const] : [])));
+});
 const loadSummary = loader(pipelineSummariesByIds);
 const loadStages = loader(stagesByPipelineIds);
-const loadStage = loader(stagesByIds);
+/** Loads a stage. Resolvers must check `read_pipeline`. */
+export const loadStage = loader(stagesByIds);
 
-const DetailedStatusRef = builder.objectRef<DetailedStatus>('DetailedStatus').implement({
+/** A status for display, with the job that it is of. */
+export interface ShownStatus extends DetailedStatus {
+  readonly job?: JobRow | undefined;
+}
+
+export const DetailedStatusRef = builder.objectRef<ShownStatus>('DetailedStatus').implement({
   description: 'A status for display.',
   fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ group, details_path }) => `${group}-${details_path}` }),
     icon: t.exposeString('icon'),
     text: t.exposeString('text'),
     label: t.exposeString('label'),
@@ -85,29 +98,55 @@ export const PipelineConnection = builder.connectionObject(
   { name: 'PipelineEdge' },
 );
 
-interface StageNode extends StageRow {
+export interface StageNode extends StageRow {
   readonly pipeline: PipelineRow;
 }
-const StageRef = builder.objectRef<StageNode>('CiStage');
+/** A stage. Resolvers must have checked `read_pipeline`. */
+export const StageRef = builder.objectRef<StageNode>('CiStage');
 const StageConnection = builder.connectionObject(
   { type: StageRef, name: 'CiStageConnection' },
   { name: 'CiStageEdge' },
 );
 
-const JobRef = builder.objectRef<JobRow>('CiJob');
-const JobConnection = builder.connectionObject({ type: JobRef, name: 'CiJobConnection' }, { name: 'CiJobEdge' });
+/** A job. Resolvers must have checked `read_pipeline`. Downstream domains add fields as to `PipelineRef`. */
+export const JobRef = builder.objectRef<JobRow>('CiJob');
+/** What the caller may do with a job. Downstream domains add fields. */
+export const JobPermissionsRef = builder.objectRef<JobRow>('JobPermissions');
+export const JobConnection = builder.connectionObject(
+  {
+    type: JobRef,
+    name: 'CiJobConnection',
+    fields: (t) => ({
+      count: t.int({
+        nullable: false,
+        description: 'The number of jobs. If there are more than `limit`, one more than `limit`.',
+        args: { limit: t.arg.int({ defaultValue: 500 }) },
+        resolve: (jobs, { limit }) => jobs.count(limit ?? undefined),
+      }),
+    }),
+  },
+  { name: 'CiJobEdge' },
+);
+
+/** Returns the status of a job for display. */
+export const shownStatus = (job: JobRow): ShownStatus => ({ ...detailedStatus(statusOf(job), jobPath(job)), job });
 
 interface JobArguments extends ConnectionArguments {
   readonly statuses?: readonly CiStatus[] | null | undefined;
   readonly retried?: boolean | null | undefined;
   readonly jobKind?: JobKind | null | undefined;
+  readonly whenExecuted?: readonly string[] | null | undefined;
+  readonly withArtifacts?: boolean | null | undefined;
 }
 
-const jobsBelow = (kind: 'project' | 'pipeline' | 'stage') =>
-  batchedConnection((ctx, { statuses, retried, jobKind }: JobArguments) =>
-    listJobsBelow(ctx, kind, { statuses, retried, kinds: jobKind ? [jobKind] : null }),
+/** Declares a connection to the jobs of a project, a pipeline or a stage. */
+export const jobsBelow = (kind: 'project' | 'pipeline' | 'stage') =>
+  batchedConnection((ctx, { statuses, retried, jobKind, whenExecuted, withArtifacts }: JobArguments) =>
+    listJobsBelow(ctx, kind, {
+      ...{ statuses, retried, kinds: jobKind ? [jobKind] : null },
+      ...{ when: whenExecuted, with_artifacts: withArtifacts },
+    }),
   );
-const projectJobs = jobsBelow('project');
 const pipelineJobs = jobsBelow('pipeline');
 const stageJobs = jobsBelow('stage');
 
@@ -165,6 +204,7 @@ PipelineRef.implement({
     stages: t.connection(
       {
         type: StageRef,
+        extensions: { usualSize: 5 },
         resolve: (pipeline, args, ctx, info) =>
           connection(args, info, async (page) => {
             const stages = (await loadStages(ctx, pipeline.id)) ?? [];
@@ -177,6 +217,17 @@ PipelineRef.implement({
       },
       StageConnection,
     ),
+    job: t.field({
+      type: JobRef,
+      description: 'Selected by id or name. By name, the newest, which replaces those before it.',
+      args: { id: t.arg({ type: 'JobID' }), name: t.arg.string() },
+      resolve: async ({ id: pipelineId }, { id, name }, ctx) => {
+        if ((id == null) === (name == null)) throw badRequest('one of id and name must be given');
+        if (name != null) return loadNewestJob(ctx, `${pipelineId} ${name}`);
+        const job = id == null ? null : await loadJob(ctx, id);
+        return job?.pipeline_id === pipelineId && job.kind !== 'generic_commit_status' ? job : null;
+      },
+    }),
     jobs: t.connection(
       {
         type: JobRef,
@@ -184,6 +235,7 @@ PipelineRef.implement({
           statuses: t.arg({ type: [CiJobStatus] }),
           retried: t.arg.boolean(),
           jobKind: t.arg({ type: CiJobKind }),
+          whenExecuted: t.arg.stringList({ description: 'The `when` of the CI file, such as `manual`.' }),
         },
         resolve: ({ id }, args, ctx, info) => pipelineJobs(id, args, ctx, info),
       },
@@ -220,7 +272,7 @@ JobRef.implement({
       resolve: ({ kind }) => (kind === 'bridge' ? 'bridge' : 'build'),
     }),
     status: t.field({ type: CiJobStatus, resolve: statusOf }),
-    detailedStatus: t.field({ type: DetailedStatusRef, resolve: (job) => detailedStatus(statusOf(job), jobPath(job)) }),
+    detailedStatus: t.field({ type: DetailedStatusRef, resolve: shownStatus }),
     stage: t.field({
       type: StageRef,
       resolve: async ({ stage_id, pipeline_id }, _args, ctx) => {
@@ -262,87 +314,3 @@ JobRef.implement({
     project: t.field({ type: ProjectRef, resolve: ({ project_id }, _args, ctx) => loadProject(ctx, project_id) }),
   }),
 });
-
-interface PipelineArguments extends ConnectionArguments {
-  readonly status?: CiStatus | null | undefined;
-  readonly scope?: PipelineScope | null | undefined;
-  readonly ref?: string | null | undefined;
-  readonly sha?: string | null | undefined;
-  readonly source?: string | null | undefined;
-  readonly username?: string | null | undefined;
-  readonly updatedAfter?: string | null | undefined;
-  readonly updatedBefore?: string | null | undefined;
-}
-
-const projectPipelines = batchedConnection((ctx, args: PipelineArguments) => {
-  const filter: PipelineFilter = {
-    status: args.status,
-    scope: args.scope,
-    ref: args.ref,
-    sha: args.sha,
-    source: args.source,
-    username: args.username,
-    updated_after: args.updatedAfter,
-    updated_before: args.updatedBefore,
-  };
-  return listPipelinesBelow(ctx, filter);
-});
-
-projectField('pipelines', JUDGED, (t) =>
-  t.connection(
-    {
-      type: PipelineRef,
-      args: {
-        status: t.arg({ type: PipelineStatusEnum }),
-        scope: t.arg({ type: PipelineScopeEnum }),
-        ref: t.arg.string(),
-        sha: t.arg.string(),
-        source: t.arg.string(),
-        username: t.arg.string(),
-        updatedAfter: t.arg({ type: 'Time' }),
-        updatedBefore: t.arg({ type: 'Time' }),
-      },
-      resolve: (project, args, ctx, info) =>
-        can(ctx, project, 'read_pipeline') ? projectPipelines(project.id, args, ctx, info) : null,
-    },
-    PipelineConnection,
-  ),
-);
-
-projectField('pipeline', ROW, (t) =>
-  t.field({
-    type: PipelineRef,
-    description: 'Selected by one of id, iid and commit. For a commit, the newest.',
-    args: { id: t.arg({ type: 'CiPipelineID' }), iid: t.arg.id(), sha: t.arg.string() },
-    resolve: (project, { id, iid, sha }, ctx) => {
-      if (!can(ctx, project, 'read_pipeline')) return null;
-      if (id != null) return orNull(getPipeline(ctx, project, id));
-      const number = iid == null ? undefined : Number(iid);
-      if (number === undefined && sha == null) return null;
-      if (number !== undefined && !isIid(number)) return null;
-      return findLatestPipeline(ctx, project, { iid: number, sha: sha ?? undefined });
-    },
-  }),
-);
-
-projectField('jobs', JUDGED, (t) =>
-  t.connection(
-    {
-      type: JobRef,
-      args: { statuses: t.arg({ type: [CiJobStatus] }), jobKind: t.arg({ type: CiJobKind }) },
-      resolve: (project, args, ctx, info) =>
-        can(ctx, project, 'read_pipeline') ? projectJobs(project.id, args, ctx, info) : null,
-    },
-    JobConnection,
-  ),
-);
-
-projectField('job', ROW, (t) =>
-  t.field({
-    type: JobRef,
-    args: { id: t.arg({ type: 'JobID', required: true }) },
-    resolve: (project, { id }, ctx) => (can(ctx, project, 'read_pipeline') ? orNull(getJob(ctx, project, id)) : null),
-  }),
-);
-
-const isIid = (number: number): boolean => Number.isInteger(number) && number > 0 && number <= 2_147_483_647;

@@ -23,6 +23,29 @@ export type CiStatus = (typeof CI_STATUSES)[number];
 export const PIPELINE_SCOPES = ['running', 'pending', 'finished', 'branches', 'tags'] as const;
 export type PipelineScope = (typeof PIPELINE_SCOPES)[number];
 
+/** What started a pipeline (reference: ci §2). */
+const PIPELINE_SOURCES = [
+  'push',
+  'web',
+  'trigger',
+  'schedule',
+  'api',
+  'external',
+  'pipeline',
+  'chat',
+  'webide',
+  'merge_request_event',
+  'external_pull_request_event',
+  'parent_pipeline',
+] as const;
+export type PipelineSource = (typeof PIPELINE_SOURCES)[number];
+
+/** Sources of pipelines that are not the newest of their branch, do not count for it, and are not listed. */
+export const DANGLING_SOURCES = ['webide', 'parent_pipeline'] as const;
+
+export const isDangling = ({ source }: { readonly source: string }): boolean =>
+  DANGLING_SOURCES.some((each) => each === source);
+
 export type JobKind = 'build' | 'bridge' | 'generic_commit_status';
 
 /** Returns the stored text as a status. */
@@ -63,20 +86,15 @@ export const stepProblem = (from: CiStatus, to: ReportedState): string | null =>
     : `Cannot transition status via :${event} from :${from} (Reason(s): Status cannot transition via "${event}")`;
 };
 
-/** Computes the status of a pipeline from its jobs, ignoring retried ones. */
-export const pipelineStatus = (
-  jobs: readonly { readonly status: string; readonly allow_failure: boolean }[],
-): CiStatus => {
-  const all = new Set(jobs.map((job) => (job.status === 'failed' && job.allow_failure ? 'success' : statusOf(job))));
-  const only = (...statuses: readonly CiStatus[]) => [...all].every((each) => statuses.includes(each));
-  if (only('skipped')) return 'skipped';
-  if (only('success', 'skipped')) return 'success';
-  if (only('created')) return 'created';
-  if (only('created', 'pending', 'waiting_for_resource', 'preparing')) return 'pending';
-  if (jobs.some((job) => !isComplete(job) && job.status !== 'manual')) return 'running';
-  if (all.has('failed')) return 'failed';
-  return all.has('canceled') ? 'canceled' : all.has('manual') ? 'manual' : 'success';
-};
+/** The ref of a merge request pipeline: of the branch, or of its merge into the target branch. */
+export const isMergeRequestRef = (ref: string): boolean => /^refs\/merge-requests\/\d+\/(?:head|merge)$/.test(ref);
+
+/** Whether the pipeline of a merge request runs on the merge into the target branch, or on the source branch alone. */
+export const mergeRequestEventType = ({ ref }: { readonly ref: string | null }): 'merged_result' | 'detached' =>
+  ref?.endsWith('/merge') ? 'merged_result' : 'detached';
+
+/** Returns the name that parallel jobs share: `test` for `test 1/3` and `test: [a, b]`. */
+export const nameOfParallel = (name: string): string => name.replace(/(?: \d+\/\d+|: \[[^\]]*\])$/, '');
 
 /** How a status is displayed. */
 export interface DetailedStatus {
@@ -117,6 +135,19 @@ interface OfProject {
 export const pipelinePath = ({ id, project_path }: OfProject): string => `/${project_path}/-/pipelines/${id}`;
 export const jobPath = ({ id, project_path }: OfProject): string => `/${project_path}/-/jobs/${id}`;
 
+/** Returns the path of the page of a commit, or null without a commit. */
+export const commitPath = ({
+  sha,
+  project_path,
+}: {
+  readonly sha: string | null;
+  readonly project_path: string;
+}): string | null => (sha === null ? null : `/${project_path}/-/commit/${sha}`);
+
+/** Returns the full name of a branch or tag. Refs of merge requests are full already. */
+export const fullRef = ({ ref, tag }: { readonly ref: string | null; readonly tag: boolean }): string | null =>
+  ref === null || ref.startsWith('refs/') ? ref : `refs/${tag ? 'tags' : 'heads'}/${ref}`;
+
 export const pipelineWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: OfProject): string =>
   `${projectWebUrl(ctx, { full_path: project_path })}/-/pipelines/${id}`;
 
@@ -126,6 +157,24 @@ export const jobWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: 
 /** Returns the seconds between two times; null if either is missing. */
 export const secondsBetween = (from: string | null, to: string | null): number | null =>
   from === null || to === null ? null : Math.max(0, (timeOf(to) - timeOf(from)) / 1_000);
+
+/** Returns the whole seconds in which at least one of the jobs ran (reference: ci §3). */
+export const runningSeconds = (
+  jobs: readonly { readonly started_at: string | null; readonly finished_at: string | null }[],
+): number => {
+  const intervals = jobs
+    .flatMap(({ started_at, finished_at }) =>
+      started_at === null || finished_at === null ? [] : [[timeOf(started_at), timeOf(finished_at)] as const],
+    )
+    .sort(([a], [b]) => a - b);
+  let total = 0;
+  let until = Number.NEGATIVE_INFINITY;
+  for (const [start, end] of intervals) {
+    total += Math.max(0, end - Math.max(start, until));
+    until = Math.max(until, end);
+  }
+  return Math.floor(total / 1_000);
+};
 
 /** Returns the duration of the job, until now if it is still running. */
 export const jobDuration = (

@@ -7,7 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Jobs, Pipelines, Stages } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import type { CiStatus, JobKind, PipelineScope } from './model.ts';
+import { type CiStatus, DANGLING_SOURCES, type PipelineScope } from './model.ts';
 
 export interface PipelineRow extends Selectable<Pipelines> {
   /** The full path of its project. */
@@ -35,20 +35,14 @@ export interface PipelineFilter {
   readonly username?: string | null | undefined;
   readonly name?: string | null | undefined;
   readonly yaml_errors?: boolean | null | undefined;
+  /** The schedule that created it. */
+  readonly schedule_id?: number | undefined;
   readonly updated_after?: string | null | undefined;
   readonly updated_before?: string | null | undefined;
   readonly created_after?: string | null | undefined;
   readonly created_before?: string | null | undefined;
   readonly order_by?: (typeof PIPELINE_ORDERS)[number] | null | undefined;
   readonly sort?: SortDirection | null | undefined;
-}
-
-export interface JobFilter {
-  readonly statuses?: readonly CiStatus[] | null | undefined;
-  /** Defaults to builds and bridges. */
-  readonly kinds?: readonly JobKind[] | null | undefined;
-  /** True: only retried jobs. False: without them. Absent: both. */
-  readonly retried?: boolean | null | undefined;
 }
 
 /** A summary of a pipeline's jobs. */
@@ -97,10 +91,15 @@ export const findLatestPipeline = async (
   requireAbility(ctx, project, 'read_pipeline');
   let query = pipelineQuery(ctx).where('pipelines.project_id', '=', project.id);
   if (filter.iid !== undefined) query = query.where('pipelines.iid', '=', filter.iid);
+  else query = query.where('pipelines.source', 'not in', [...DANGLING_SOURCES]);
   if (filter.ref !== undefined) query = query.where('pipelines.ref', '=', filter.ref);
   if (filter.sha !== undefined) query = query.where('pipelines.sha', '=', filter.sha);
   return (await query.orderBy('pipelines.id', 'desc').limit(1).executeTakeFirst()) ?? null;
 };
+
+/** Returns the pipeline that a request with this key created, without checking access. */
+export const findPipelineByKey = async (ctx: Pick<Context, 'db'>, key: string): Promise<PipelineRow | null> =>
+  (await pipelineQuery(ctx).where('pipelines.idempotency_key', '=', key).executeTakeFirst()) ?? null;
 
 /** Returns the pipelines with these ids, without checking access. */
 export const pipelinesByIds = async (
@@ -146,32 +145,6 @@ export const stagesByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Lists the jobs of a project or of one of its pipelines, newest first. @throws as `requireAbility` */
-export const listJobs = (
-  ctx: Context,
-  project: ProjectRow,
-  filter: JobFilter & { readonly pipeline_id?: number | undefined } = {},
-): List<JobRow> => {
-  requireAbility(ctx, project, 'read_pipeline');
-  let query = matchingJobs(ctx, filter).where('jobs.project_id', '=', project.id);
-  if (filter.pipeline_id !== undefined) query = query.where('jobs.pipeline_id', '=', filter.pipeline_id);
-  return listOf(ctx.db, query, JOBS_BY_ID, 'desc');
-};
-
-/** Lists the jobs of many projects, pipelines or stages at once. The caller checks access. */
-export const listJobsBelow = (
-  ctx: Context,
-  kind: 'project' | 'pipeline' | 'stage',
-  filter: JobFilter,
-): BatchedList<JobRow> =>
-  batchedListOf(
-    ctx.db,
-    (parentId) => matchingJobs(ctx, filter).where(`jobs.${kind}_id`, '=', parentId),
-    JOBS_BY_ID,
-    // Jobs within a pipeline are listed in execution order.
-    kind === 'project' ? 'desc' : 'asc',
-  );
-
 /** @throws DomainError `not_found`, and as `requireAbility` */
 export const getJob = async (ctx: Context, project: ProjectRow, id: number): Promise<JobRow> => {
   requireAbility(ctx, project, 'read_pipeline');
@@ -184,9 +157,59 @@ export const getJob = async (ctx: Context, project: ProjectRow, id: number): Pro
   return row;
 };
 
+/** The newest job of a pipeline with this name. */
+export interface NamedJob {
+  readonly pipeline_id: number;
+  readonly name: string;
+}
+
+/** Returns the newest job of each pipeline and name, in the order of the list. The caller checks permissions. */
+export const newestJobs = async (
+  ctx: Pick<Context, 'db'>,
+  wanted: readonly NamedJob[],
+): Promise<readonly (JobRow | null)[]> => {
+  const rows = await jobQuery(ctx)
+    .where(
+      sql<boolean>`jobs.id in (
+        select (select max(j.id) from jobs j
+          where j.pipeline_id = w.pipeline_id and j.name = w.name and j.kind <> 'generic_commit_status')
+        from unnest(${wanted.map(({ pipeline_id }) => pipeline_id)}::bigint[], ${wanted.map(({ name }) => name)}::text[])
+          as w (pipeline_id, name))`,
+    )
+    .execute();
+  const found = new Map(rows.map((row) => [`${row.pipeline_id} ${row.name}`, row]));
+  return wanted.map(({ pipeline_id, name }) => found.get(`${pipeline_id} ${name}`) ?? null);
+};
+
+/** Returns the jobs by id. The caller checks permissions. */
+export const jobsByIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, JobRow>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await jobQuery(ctx).where(sql<boolean>`jobs.id = any (${ids}::bigint[])`).execute();
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
 /** Returns a job or reported status by id, without checking access. */
 export const jobByIdIn = (ctx: Pick<Context, 'db'>, id: number): Promise<JobRow> =>
   jobQuery(ctx).where('jobs.id', '=', id).executeTakeFirstOrThrow();
+
+/** Returns how often the job was retried before this row. */
+export const countRetries = async (
+  { db }: Pick<Context, 'db'>,
+  job: { readonly id: number; readonly pipeline_id: number; readonly name: string },
+): Promise<number> => {
+  const { count } = await db
+    .selectFrom('jobs')
+    .select(sql<number>`count(*)::integer`.as('count'))
+    .where('pipeline_id', '=', job.pipeline_id)
+    .where('name', '=', job.name)
+    .where('id', '<', job.id)
+    .where('retried', '=', true)
+    .executeTakeFirstOrThrow();
+  return count;
+};
 
 /**
  * Lists the statuses of a commit, given by its id, a branch or a tag: its jobs and reported statuses. By default only
@@ -211,7 +234,13 @@ export const listCommitStatuses = async (
   requireAbility(ctx, project, 'read_pipeline');
   const sha = await ctx.services.git.resolveCommit(project.disk_path, revision);
   if (sha === null) throw notFound('Commit');
-  let query = jobQuery(ctx).where('jobs.project_id', '=', project.id).where('pipelines.sha', '=', sha);
+  // The array makes Postgres begin with the pipelines of the commit, and not with all jobs of the project.
+  let query = jobQuery(ctx)
+    .where('jobs.project_id', '=', project.id)
+    .where(
+      sql<boolean>`jobs.pipeline_id = any (array(
+        select p.id from pipelines p where p.project_id = ${project.id} and p.sha = ${sha}))`,
+    );
   if (filter.ref !== undefined) query = query.where('pipelines.ref', '=', filter.ref);
   if (filter.stage !== undefined) query = query.where('stages.name', '=', filter.stage);
   if (filter.name !== undefined) query = query.where('jobs.name', '=', filter.name);
@@ -222,7 +251,8 @@ export const listCommitStatuses = async (
 };
 
 const JOBS_BY_PIPELINE: SortKey<JobRow> = { by: sql.ref('jobs.pipeline_id'), of: (row) => row.pipeline_id };
-const JOBS_BY_ID: readonly SortKey<JobRow>[] = [{ by: sql.ref('jobs.id'), of: (row) => row.id }];
+/** The key of lists of jobs. */
+export const JOBS_BY_ID: readonly SortKey<JobRow>[] = [{ by: sql.ref('jobs.id'), of: (row) => row.id }];
 
 const pipelineKeys = ({ order_by }: PipelineFilter): readonly SortKey<PipelineRow>[] => {
   const byId: SortKey<PipelineRow> = { by: sql.ref('pipelines.id'), of: (row) => row.id };
@@ -240,7 +270,8 @@ const pipelineKeys = ({ order_by }: PipelineFilter): readonly SortKey<PipelineRo
   }
 };
 
-const pipelineQuery = (ctx: Pick<Context, 'db'>) =>
+/** Selects pipelines as `PipelineRow`, without checking access. */
+export const pipelineQuery = (ctx: Pick<Context, 'db'>) =>
   ctx.db
     .selectFrom('pipelines')
     .selectAll('pipelines')
@@ -254,12 +285,15 @@ const matching = (ctx: Context, filter: PipelineFilter) => {
   if (filter.scope) add(scopeCondition(filter.scope));
   if (filter.status) add(sql`pipelines.status = ${filter.status}`);
   if (filter.source) add(sql`pipelines.source = ${filter.source}`);
+  // Pipelines that belong to another one are listed on request only (reference: ci §9).
+  else add(sql`pipelines.source not in (${sql.join(DANGLING_SOURCES.map((source) => sql.lit(source)))})`);
   if (filter.ref) add(sql`pipelines.ref = ${filter.ref}`);
   if (filter.sha) add(sql`pipelines.sha = ${filter.sha}`);
   if (filter.name) add(sql`pipelines.name = ${filter.name}`);
   if (filter.username) {
     add(sql`pipelines.user_id = (select u.id from users u where lower(u.username) = ${filter.username.toLowerCase()})`);
   }
+  if (filter.schedule_id !== undefined) add(sql`pipelines.schedule_id = ${filter.schedule_id}`);
   if (filter.yaml_errors != null) {
     add(filter.yaml_errors ? sql`pipelines.yaml_errors is not null` : sql`pipelines.yaml_errors is null`);
   }
@@ -280,24 +314,22 @@ const scopeCondition = (scope: PipelineScope): RawBuilder<boolean> => {
     case 'finished':
       return sql`pipelines.status in ('success', 'failed', 'canceled')`;
     default:
+      // `offset 0` keeps Postgres from comparing each pipeline of the project with each.
       return sql`pipelines.tag = ${sql.lit(scope === 'tags')} and pipelines.merge_request_id is null and not exists (
         select 1 from pipelines newer where newer.project_id = pipelines.project_id and newer.ref = pipelines.ref
-          and newer.tag = pipelines.tag and newer.merge_request_id is null and newer.id > pipelines.id)`;
+          and newer.tag = pipelines.tag and newer.merge_request_id is null and newer.id > pipelines.id offset 0)`;
   }
 };
 
-const jobQuery = (ctx: Pick<Context, 'db'>) =>
+/**
+ * Selects jobs as `JobRow`, without checking access. Every job has a pipeline. The join is a left join so that Postgres
+ * omits it where jobs are only counted.
+ */
+export const jobQuery = (ctx: Pick<Context, 'db'>) =>
   ctx.db
     .selectFrom('jobs')
-    .innerJoin('pipelines', 'pipelines.id', 'jobs.pipeline_id')
+    .leftJoin('pipelines', 'pipelines.id', 'jobs.pipeline_id')
     .leftJoin('stages', 'stages.id', 'jobs.stage_id')
     .selectAll('jobs')
-    .select(['stages.name as stage', 'pipelines.iid as pipeline_iid', 'pipelines.sha'])
+    .select(['stages.name as stage', 'pipelines.sha', sql<number>`pipelines.iid`.as('pipeline_iid')])
     .select(sql<string>`(select p.full_path from projects p where p.id = jobs.project_id)`.as('project_path'));
-
-const matchingJobs = (ctx: Context, filter: JobFilter) => {
-  let query = jobQuery(ctx).where('jobs.kind', 'in', [...(filter.kinds ?? (['build', 'bridge'] as const))]);
-  if (filter.statuses) query = query.where(sql<boolean>`jobs.status = any (${filter.statuses}::text[])`);
-  if (filter.retried != null) query = query.where('jobs.retried', '=', filter.retried);
-  return query;
-};

@@ -2,10 +2,16 @@ import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { commitRecord, toCommit } from '#domains/repositories/record.ts';
+import { managersByIds } from '#domains/runners/manager-queries.ts';
+import { runnersByIds } from '#domains/runners/queries.ts';
+import { jobRunnerRecord, toJobRunner } from '#domains/runners/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
+import { archivedBefore, isArchived } from './archived.ts';
+import { artifactsOfJobs, type JobArtifact } from './artifacts-of-jobs.ts';
+import { visibleDownstream } from './family.ts';
 import {
   detailedStatus,
   jobDuration,
@@ -144,37 +150,80 @@ export const jobRecord = z
     artifacts: z.array(
       z.object({ file_type: z.string(), size: z.int(), filename: z.string(), file_format: z.string().nullable() }),
     ),
-    runner: z.null(),
-    runner_manager: z.null(),
+    artifacts_file: z.object({ filename: z.string(), size: z.int() }).optional(),
+    runner: jobRunnerRecord.nullable(),
+    runner_manager: z.object({ id: z.int(), system_id: z.string() }).nullable(),
     artifacts_expire_at: z.string().nullable(),
     archived: z.boolean(),
     tag_list: z.array(z.string()),
   })
   .meta({ id: 'Job' });
 
-export const bridgeRecord = z.object({ ...jobShape, downstream_pipeline: z.null() }).meta({ id: 'Bridge' });
+export const bridgeRecord = z
+  .object({ ...jobShape, downstream_pipeline: pipelineBasicRecord.nullable() })
+  .meta({ id: 'Bridge' });
 
 type Job = z.output<typeof jobRecord>;
 
 /** Returns the jobs of one project, with all related data read at once. Commits require access to the code. */
-export const toJobs = async (ctx: Context, project: ProjectRow, rows: readonly JobRow[]): Promise<Job[]> =>
-  (await toJobShapes(ctx, project, rows)).map(({ row, shape }) => ({
-    ...shape,
-    // Jobs do not run here and artifacts are not stored. These jobs come from an archive.
-    artifacts: [],
-    runner: null,
-    runner_manager: null,
-    artifacts_expire_at: isoTime(row.artifacts_expire_at),
-    archived: false,
-    tag_list: [],
-  }));
+export const toJobs = async (ctx: Context, project: ProjectRow, rows: readonly JobRow[]): Promise<Job[]> => {
+  const [shapes, before, runners, managers, artifacts] = await Promise.all([
+    toJobShapes(ctx, project, rows),
+    archivedBefore(ctx),
+    runnersByIds(ctx, [...new Set(rows.flatMap(({ runner_id }) => runner_id ?? []))]),
+    managersByIds(ctx, [...new Set(rows.flatMap(({ runner_manager_id }) => runner_manager_id ?? []))]),
+    artifactsOfJobs(
+      ctx,
+      rows.map(({ id }) => id),
+    ),
+  ]);
+  return shapes.map(({ row, shape }) => {
+    const runner = runners.get(row.runner_id ?? 0);
+    const manager = managers.get(row.runner_manager_id ?? 0);
+    return {
+      ...shape,
+      ...toArtifacts(artifacts.get(row.id) ?? []),
+      runner: runner ? toJobRunner(runner) : null,
+      // Without its address: people who read the job need not see the runner.
+      runner_manager: manager ? { id: manager.id, system_id: manager.system_id } : null,
+      artifacts_expire_at: isoTime((artifacts.get(row.id)?.[0] ?? { expire_at: row.artifacts_expire_at }).expire_at),
+      archived: isArchived(row, before),
+      tag_list: row.tags,
+    };
+  });
+};
+
+/** The archive is also shown by itself. */
+const toArtifacts = (artifacts: readonly JobArtifact[]): Pick<Job, 'artifacts' | 'artifacts_file'> => {
+  const archive = artifacts.find(({ file_type }) => file_type === 'archive');
+  return {
+    artifacts: artifacts.map(({ file_type, size, filename, file_format }) => ({
+      file_type,
+      size,
+      filename,
+      file_format,
+    })),
+    ...(archive ? { artifacts_file: { filename: archive.filename, size: archive.size } } : {}),
+  };
+};
 
 export const toBridges = async (
   ctx: Context,
   project: ProjectRow,
   rows: readonly JobRow[],
-): Promise<z.output<typeof bridgeRecord>[]> =>
-  (await toJobShapes(ctx, project, rows)).map(({ shape }) => ({ ...shape, downstream_pipeline: null }));
+): Promise<z.output<typeof bridgeRecord>[]> => {
+  const [shapes, downstream] = await Promise.all([
+    toJobShapes(ctx, project, rows),
+    visibleDownstream(
+      ctx,
+      rows.map(({ id }) => id),
+    ),
+  ]);
+  return shapes.map(({ row, shape }) => {
+    const pipeline = downstream.get(row.id);
+    return { ...shape, downstream_pipeline: pipeline ? toPipelineBasic(ctx, pipeline) : null };
+  });
+};
 
 const toJobShapes = async (ctx: Context, project: ProjectRow, rows: readonly JobRow[]) => {
   const shas = [...new Set(rows.flatMap(({ sha }) => (sha && /^[0-9a-f]{40}$/.test(sha) ? sha : [])))];

@@ -1,17 +1,17 @@
 import { getProject } from '#domains/projects/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
-import { notFound } from '#platform/errors.ts';
+import { forbidden, notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { reportCommitStatus } from './commands.ts';
+import { reportCommitStatus } from './commit-statuses.ts';
+import { listJobs } from './job-lists.ts';
 import { CI_STATUSES, PIPELINE_SCOPES, REPORTED_STATES } from './model.ts';
 import {
   findLatestPipeline,
   getJob,
   getPipeline,
   listCommitStatuses,
-  listJobs,
   listPipelines,
   PIPELINE_ORDERS,
 } from './queries.ts';
@@ -39,6 +39,7 @@ export const routes = [
     tag,
     summary: 'List the pipelines of a project',
     auth: 'optional',
+    jobTokens: true,
     paging: 'offset',
     input: {
       id: idOrPath(),
@@ -70,12 +71,13 @@ export const routes = [
     summary: 'Get the newest pipeline of a branch or tag',
     description: '`ref` defaults to the default branch.',
     auth: 'optional',
+    jobTokens: true,
     input: { id: idOrPath(), ref: name },
     response: pipelineRecord,
     run: async (ctx, { id, ref }) => {
       const project = await getProject(ctx, id);
       const row = await findLatestPipeline(ctx, project, { ref: ref || (project.default_branch ?? undefined) });
-      if (!row) throw notFound('Pipeline');
+      if (!row) throw forbidden();
       return toPipeline(ctx, row);
     },
   }),
@@ -85,6 +87,7 @@ export const routes = [
     tag,
     summary: 'Get a pipeline',
     auth: 'optional',
+    jobTokens: true,
     input: ofPipeline,
     response: pipelineRecord,
     run: async (ctx, { id, pipeline_id }) =>
@@ -95,6 +98,7 @@ export const routes = [
     tag,
     summary: 'List the jobs of a pipeline',
     auth: 'optional',
+    jobTokens: true,
     paging: 'offset',
     input: { ...ofPipeline, scope: statuses, include_retried: boolean().default(false) },
     item: jobRecord,
@@ -112,6 +116,7 @@ export const routes = [
     tag,
     summary: 'List the jobs of a pipeline that started other pipelines',
     auth: 'optional',
+    jobTokens: true,
     paging: 'offset',
     input: { ...ofPipeline, scope: statuses },
     item: bridgeRecord,

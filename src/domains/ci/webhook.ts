@@ -8,9 +8,11 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
-import type { PipelinePayload } from './events.ts';
+import type { JobPayload, PipelinePayload } from './events.ts';
+import { type HookRelatives, hookRelatives } from './hook-relatives.ts';
+import { listJobsBelow } from './job-lists.ts';
 import { detailedStatus, jobDuration, pipelinePath, pipelineWebUrl, secondsBetween, statusOf } from './model.ts';
-import { type JobRow, listJobsBelow, type PipelineRow } from './queries.ts';
+import { countRetries, type JobRow, type PipelineRow, pipelinesByIds } from './queries.ts';
 
 /** The columns of a pipeline and a job that hook bodies use. */
 export type HookedPipeline = Pick<
@@ -45,7 +47,8 @@ export type HookedJob = Pick<
   | 'allow_failure'
   | 'failure_reason'
   | 'environment'
->;
+> &
+  Partial<Pick<JobRow, 'run_when' | 'runner_id' | 'user_id'>>;
 
 /** The data for hook bodies of jobs and pipelines. */
 export interface PipelineFacts {
@@ -53,16 +56,18 @@ export interface PipelineFacts {
   readonly project: HookedProject;
   readonly user: UserSummary | null;
   readonly commit: Commit | null;
+  /** The rest is absent in samples. */
+  readonly relatives?: HookRelatives | undefined;
 }
 
 /** The body of job events (reference: webhooks §3). `retries` is the number of retries of the job. */
 export const jobBody = (
   ctx: Context,
-  { pipeline, project, user, commit }: PipelineFacts,
+  { pipeline, project, user, commit, relatives }: PipelineFacts,
   job: HookedJob,
   retries = 0,
 ): Record<string, unknown> => {
-  const ref = job.ref ?? pipeline.ref;
+  const ref = relatives?.merge_request?.source_branch ?? job.ref ?? pipeline.ref;
   return {
     object_kind: 'build',
     ref,
@@ -79,10 +84,10 @@ export const jobBody = (
     build_duration: jobDuration(ctx, job),
     build_queued_duration: secondsBetween(job.queued_at, job.started_at),
     build_allow_failure: job.allow_failure,
-    build_failure_reason: job.failure_reason ?? 'unknown_failure',
+    ...(job.status === 'failed' ? { build_failure_reason: job.failure_reason ?? 'unknown_failure' } : {}),
     retries_count: retries,
     pipeline_id: pipeline.id,
-    runner: null,
+    runner: relatives?.runners.get(job.runner_id ?? 0) ?? null,
     project_id: project.id,
     project_name: nameWithNamespace(project),
     user: user && hookUser(ctx, user),
@@ -101,24 +106,24 @@ export const jobBody = (
     },
     repository: hookPushRepository(ctx, project),
     project: hookProjectCore(ctx, project),
-    environment: job.environment === null ? null : { name: job.environment, action: null, deployment_tier: null },
-    source_pipeline: null,
+    environment: environmentOf(job, relatives),
+    source_pipeline: relatives?.source_pipeline ?? null,
   };
 };
 
 /** The body of pipeline events (reference: webhooks §3). */
 export const pipelineBody = (
   ctx: Context,
-  { pipeline, project, user, commit }: PipelineFacts,
+  { pipeline, project, user, commit, relatives }: PipelineFacts,
   jobs: readonly HookedJob[],
-  mergeRequest: Record<string, unknown> | null = null,
 ): Record<string, unknown> => ({
   object_kind: 'pipeline',
   object_attributes: {
     id: pipeline.id,
     iid: pipeline.iid,
     name: pipeline.name,
-    ref: pipeline.ref,
+    ref: relatives?.merge_request?.source_branch ?? pipeline.ref,
+    protected_ref: relatives?.protected ?? false,
     tag: pipeline.tag,
     sha: pipeline.sha,
     before_sha: pipeline.before_sha ?? NO_COMMIT,
@@ -130,10 +135,10 @@ export const pipelineBody = (
     finished_at: hookTime(pipeline.finished_at),
     duration: pipeline.duration,
     queued_duration: secondsBetween(pipeline.created_at, pipeline.started_at),
-    variables: [],
+    variables: (relatives?.variables ?? []).map(({ key, value }) => ({ key, value })),
     url: pipelineWebUrl(ctx, pipeline),
   },
-  merge_request: mergeRequest,
+  merge_request: relatives?.merge_request ?? null,
   user: user && hookUser(ctx, user),
   project: hookProjectCore(ctx, project),
   commit: commit && hookCommit(ctx, project, commit),
@@ -147,16 +152,22 @@ export const pipelineBody = (
     finished_at: hookTime(job.finished_at),
     duration: jobDuration(ctx, job),
     queued_duration: secondsBetween(job.queued_at, job.started_at),
-    failure_reason: job.failure_reason,
-    when: 'on_success',
-    manual: job.status === 'manual',
+    failure_reason: job.status === 'failed' ? job.failure_reason : null,
+    when: job.run_when ?? 'on_success',
+    manual: job.run_when === 'manual' || job.status === 'manual',
     allow_failure: job.allow_failure,
-    user: user && hookUser(ctx, user),
-    runner: null,
-    artifacts_file: { filename: null, size: null },
-    environment: job.environment === null ? null : { name: job.environment, action: null, deployment_tier: null },
+    user: hookUserOf(ctx, relatives?.people.get(job.user_id ?? 0) ?? user),
+    runner: relatives?.runners.get(job.runner_id ?? 0) ?? null,
+    artifacts_file: relatives?.archives.get(job.id) ?? { filename: null, size: null },
+    environment: environmentOf(job, relatives),
   })),
+  ...(relatives?.source_pipeline ? { source_pipeline: relatives.source_pipeline } : {}),
 });
+
+const environmentOf = ({ id, environment: name }: HookedJob, relatives: HookRelatives | undefined) =>
+  name === null ? null : { name, ...(relatives?.environments.get(id) ?? { action: null, deployment_tier: null }) };
+
+const hookUserOf = (ctx: Context, user: UserSummary | null) => user && hookUser(ctx, user);
 
 const NO_COMMIT = '0'.repeat(40);
 
@@ -177,11 +188,33 @@ export const pipelineEventBody = async (
     ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]),
     listJobsBelow(ctx, 'pipeline', { kinds: ['build'], retried: false }).rows([pipeline.id], { limit: MAX_BUILDS }),
   ]);
+  const builds = jobs.get(pipeline.id) ?? [];
   const facts = {
     pipeline: { ...pipeline, project_path: project.full_path },
     project,
     user: people.get(pipeline.user_id ?? 0) ?? null,
     commit,
+    relatives: await hookRelatives(ctx, pipeline.id, builds),
   };
-  return pipelineBody(ctx, facts, jobs.get(pipeline.id) ?? []);
+  return pipelineBody(ctx, facts, builds);
+};
+
+/** The body of a job event. Null if the job is gone. */
+export const jobEventBody = async (
+  ctx: Context,
+  event: Pick<EventRow, 'project_id'>,
+  job: JobPayload,
+): Promise<Record<string, unknown> | null> => {
+  const [project, pipelines, people, retries, relatives] = await Promise.all([
+    event.project_id === null ? null : findProject(ctx, { id: event.project_id }),
+    pipelinesByIds(ctx, [job.pipeline_id]),
+    userSummariesByIds(ctx, job.user_id === null ? [] : [job.user_id]),
+    countRetries(ctx, job),
+    hookRelatives(ctx, job.pipeline_id, [job]),
+  ]);
+  const pipeline = pipelines.get(job.pipeline_id);
+  if (!project || !pipeline) return null;
+  const commits = await ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]);
+  const user = people.get(job.user_id ?? 0) ?? null;
+  return jobBody(ctx, { pipeline, project, user, commit: commits[0] ?? null, relatives }, job, retries);
 };

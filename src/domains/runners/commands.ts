@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { OWNER } from '#domains/access/model.ts';
+import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
 import { lockProjectFor } from '#domains/projects/commands.ts';
@@ -10,7 +10,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
+import { badParameters, forbidden, invalid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { runnerCreated } from './events.ts';
 import {
@@ -23,6 +23,7 @@ import {
   type RunnerAccessLevel,
   type RunnerRow,
   type RunnerType,
+  shortTokenOf,
 } from './model.ts';
 import { runnerFields } from './queries.ts';
 
@@ -54,63 +55,72 @@ export const createRunner = async (ctx: Context, input: NewRunner): Promise<Crea
   const creator_id = requireUser(ctx);
   const settings = await getSettings(ctx);
   return ctx.transaction(async (tx) => {
-    const target = await targetOf(tx, input);
+    const place = await placeOf(tx, input);
     requireRegistrar(tx, settings, input.runner_type);
-    const tags = [...new Set((input.tag_list ?? []).map((tag) => tag.trim()).filter((tag) => tag !== ''))];
-    const errors = problemsOf(input, tags);
-    if (Object.keys(errors).length > 0) throw invalid(errors);
-    const token = RUNNER_TOKEN_PREFIX + randomToken();
-    const seconds = lifetimeOf(settings, target);
     const { origin_id } = await provenance(tx);
-    const runner = await tx.db
-      .insertInto('runners')
-      .values({
-        runner_type: input.runner_type,
-        namespace_id: target.kind === 'group' ? target.group.id : null,
-        project_id: target.kind === 'project' ? target.project.id : null,
-        creator_id,
-        origin_id,
-        digest: digestToken(token),
-        token_expires_at: seconds === null ? null : sql<string>`now() + make_interval(secs => ${seconds})`,
-        description: input.description ?? '',
-        maintenance_note: input.maintenance_note ?? null,
-        paused: input.paused ?? false,
-        locked: target.kind === 'project' && (input.locked ?? false),
-        run_untagged: input.run_untagged ?? true,
-        tags,
-        access_level: input.access_level ?? 'not_protected',
-        maximum_timeout: input.maximum_timeout ?? null,
-      })
-      .returning(runnerFields)
-      .executeTakeFirstOrThrow();
-    tellOfRunner(tx, runnerCreated, runner, placeOf(target));
-    return { ...runner, token };
+    return insertRunner(tx, settings, place, input, { creator_id, origin_id });
   });
 };
 
-type Target =
-  | { readonly kind: 'instance' }
-  | { readonly kind: 'group'; readonly group: GroupRow }
-  | { readonly kind: 'project'; readonly project: ProjectRow };
+/**
+ * Inserts a runner of the group, the project or the instance (null), with a new token. The caller has checked the rights.
+ *
+ * @throws DomainError `invalid` by attribute
+ */
+export const insertRunner = async (
+  tx: Tx,
+  settings: StoredSettings,
+  place: GroupRow | ProjectRow | null,
+  input: NewRunner,
+  by: { readonly creator_id: number | null; readonly origin_id: string | null },
+): Promise<CreatedRunner> => {
+  const tags = tidyTags(input.tag_list ?? []);
+  checkRunner(input, tags);
+  const token = RUNNER_TOKEN_PREFIX + randomToken();
+  const isOfProject = place !== null && 'namespace' in place;
+  const runner = await tx.db
+    .insertInto('runners')
+    .values({
+      runner_type: input.runner_type,
+      namespace_id: place === null || isOfProject ? null : place.id,
+      project_id: isOfProject ? place.id : null,
+      ...by,
+      digest: digestToken(token),
+      short_token: shortTokenOf(token),
+      token_expires_at: expiryOf(settings, input.runner_type, place),
+      description: input.description ?? '',
+      maintenance_note: input.maintenance_note ?? null,
+      paused: input.paused ?? false,
+      locked: isOfProject && (input.locked ?? false),
+      run_untagged: input.run_untagged ?? true,
+      tags,
+      access_level: input.access_level ?? 'not_protected',
+      maximum_timeout: input.maximum_timeout ?? null,
+    })
+    .returning(runnerFields)
+    .executeTakeFirstOrThrow();
+  tellOfRunner(tx, runnerCreated, runner, place);
+  return { ...runner, token };
+};
 
-const placeOf = (target: Target): GroupRow | ProjectRow | null =>
-  target.kind === 'group' ? target.group : target.kind === 'project' ? target.project : null;
-
-/** Locks the target of the runner, and returns it after it has checked that the caller owns it. */
-const targetOf = async (tx: Tx, { runner_type, group_id, project_id }: NewRunner): Promise<Target> => {
+/**
+ * Locks the group or project that the runner is for, and returns it after it has checked that the caller owns it. Null for
+ * the instance.
+ */
+const placeOf = async (
+  tx: Tx,
+  { runner_type, group_id, project_id }: NewRunner,
+): Promise<GroupRow | ProjectRow | null> => {
   if (runner_type === 'instance_type') {
     requireAdministrator(tx);
-    return { kind: 'instance' };
+    return null;
   }
   if (runner_type === 'group_type') {
     if (group_id == null) throw badParameters('group_id is missing');
-    return { kind: 'group', group: await lockGroupFor(tx, await getGroup(tx, { id: group_id }), 'create_runner') };
+    return lockGroupFor(tx, await getGroup(tx, { id: group_id }), 'create_runner');
   }
   if (project_id == null) throw badParameters('project_id is missing');
-  return {
-    kind: 'project',
-    project: await lockProjectFor(tx, await getProject(tx, { id: project_id }), 'create_runner'),
-  };
+  return lockProjectFor(tx, await getProject(tx, { id: project_id }), 'create_runner');
 };
 
 const requireRegistrar = ({ actor }: Tx, settings: StoredSettings, type: RunnerType): void => {
@@ -118,7 +128,15 @@ const requireRegistrar = ({ actor }: Tx, settings: StoredSettings, type: RunnerT
   throw forbidden();
 };
 
-const problemsOf = (input: NewRunner, tags: readonly string[]): FieldErrors => {
+/** Returns the tags without spaces around them, each once. */
+export const tidyTags = (tags: readonly string[]): string[] => [
+  ...new Set(tags.map((tag) => tag.trim()).filter((tag) => tag !== '')),
+];
+
+type CheckedAttributes = Pick<NewRunner, 'description' | 'maintenance_note' | 'run_untagged' | 'maximum_timeout'>;
+
+/** @throws DomainError `invalid` by attribute */
+export const checkRunner = (input: CheckedAttributes, tags: readonly string[]): void => {
   const errors: Record<string, string[]> = {};
   const texts = { description: MAX_DESCRIPTION, maintenance_note: MAX_MAINTENANCE_NOTE } as const;
   for (const field of ['description', 'maintenance_note'] as const) {
@@ -132,21 +150,22 @@ const problemsOf = (input: NewRunner, tags: readonly string[]): FieldErrors => {
     errors.tag_list = ['can not be empty when runner is not allowed to pick untagged jobs'];
   }
   if (input.maximum_timeout != null && input.maximum_timeout <= 0) errors.maximum_timeout = ['must be greater than 0'];
-  return errors;
+  if (Object.keys(errors).length > 0) throw invalid(errors);
 };
 
 const isStorable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
 
-/** Returns the shortest lifetime of those in the settings and the project, in seconds. Null means no expiry. */
-const lifetimeOf = (settings: StoredSettings, target: Target): number | null => {
+/** Returns when a new token expires: after the shortest lifetime in the settings and the project. Null means never. */
+export const expiryOf = (settings: StoredSettings, type: string, place: GroupRow | ProjectRow | null) => {
   const limits =
-    target.kind === 'instance'
+    type === 'instance_type'
       ? [settings.runner_token_expiration_interval]
-      : target.kind === 'group'
+      : type === 'group_type'
         ? [settings.group_runner_token_expiration_interval]
-        : [settings.project_runner_token_expiration_interval, target.project.runner_token_expiration_interval];
+        : [settings.project_runner_token_expiration_interval];
+  if (place !== null && 'namespace' in place) limits.push(place.runner_token_expiration_interval);
   const seconds = limits.filter((each) => each !== null);
-  return seconds.length === 0 ? null : Math.min(...seconds);
+  return seconds.length === 0 ? null : sql<string>`now() + make_interval(secs => ${Math.min(...seconds)})`;
 };
 
 /** Emits an event about a runner in the scope of its group, project or the instance. */
@@ -155,12 +174,20 @@ export const tellOfRunner = (
   definition: typeof runnerCreated,
   runner: RunnerRow,
   place: GroupRow | ProjectRow | null,
-): void => {
+): void => tx.emit(definition, aboutRunner(runner, place));
+
+/** Returns who may read events about runners of the group, the project or the instance (null). */
+export const placeScope = (place: GroupRow | ProjectRow | null) => ({
+  ...(place === null ? {} : 'namespace' in place ? projectScope(place) : { namespace_ids: place.traversal_ids }),
+  min_access_level: place !== null && 'namespace' in place ? MAINTAINER : OWNER,
+});
+
+/** Returns what an event about a runner says, and who may read it. */
+export const aboutRunner = (runner: RunnerRow, place: GroupRow | ProjectRow | null) => {
   const { id, runner_type, namespace_id, project_id, description, creator_id, origin } = runner;
-  tx.emit(definition, {
-    ...(place === null ? {} : 'namespace' in place ? projectScope(place) : { namespace_ids: place.traversal_ids }),
-    min_access_level: OWNER,
+  return {
+    ...placeScope(place),
     subject: { type: 'Runner', id },
     payload: { id, runner_type, namespace_id, project_id, description, creator_id, origin },
-  });
+  };
 };

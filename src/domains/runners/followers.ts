@@ -1,20 +1,17 @@
 import { sql } from 'kysely';
-import { findGroup } from '#domains/groups/queries.ts';
 import { credentialsEnded } from '#domains/oauth/events.ts';
-import { findProject } from '#domains/projects/queries.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { tellOfRunner } from './commands.ts';
 import { runnerTokenEnded } from './events.ts';
+import { placeOfRunner } from './management.ts';
 import { runnerFields } from './queries.ts';
 
 /** Ends the tokens of runners that an application created, when its OAuth authorization ends. */
 export const endWithGrants = defineFollower({
   name: 'runners.grants',
+  wants: ({ kind }) => kind === credentialsEnded.kind,
   handle: async (tx, events) => {
-    const ended = events.flatMap(({ kind, payload }) =>
-      kind === credentialsEnded.kind ? credentialsEnded.payload.parse(payload).origin_id : [],
-    );
-    if (ended.length === 0) return;
+    const ended = events.map(({ payload }) => credentialsEnded.payload.parse(payload).origin_id);
     const runners = await tx.db
       .updateTable('runners')
       .set({ token_expires_at: sql`now()`, updated_at: sql`now()` })
@@ -23,9 +20,7 @@ export const endWithGrants = defineFollower({
       .returning(runnerFields)
       .execute();
     for (const runner of runners) {
-      const group = runner.namespace_id === null ? null : await findGroup(tx, { id: runner.namespace_id });
-      const project = runner.project_id === null ? null : await findProject(tx, { id: runner.project_id });
-      tellOfRunner(tx, runnerTokenEnded, runner, group ?? project);
+      tellOfRunner(tx, runnerTokenEnded, runner, await placeOfRunner(tx, runner));
     }
   },
 });

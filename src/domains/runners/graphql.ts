@@ -6,7 +6,10 @@ import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import type { Context } from '#platform/context.ts';
+import { webUrl } from '#platform/urls.ts';
 import { createRunner } from './commands.ts';
+import type { ManagerRow } from './manager-queries.ts';
 import {
   type CreatedRunner,
   RUNNER_ACCESS_LEVELS,
@@ -16,9 +19,9 @@ import {
   type RunnerStatus,
   type RunnerType,
 } from './model.ts';
-import { findRunner, listRunners } from './queries.ts';
+import { findRunner, listRunners, type RunnerFilter } from './queries.ts';
 
-const TypeEnum = builder.enumType('CiRunnerType', {
+export const TypeEnum = builder.enumType('CiRunnerType', {
   values: {
     INSTANCE_TYPE: { value: 'instance_type' },
     GROUP_TYPE: { value: 'group_type' },
@@ -26,7 +29,7 @@ const TypeEnum = builder.enumType('CiRunnerType', {
   } as const satisfies Record<string, { value: RunnerType }>,
 });
 
-const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', {
+export const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', {
   values: {
     NOT_PROTECTED: { value: 'not_protected' },
     REF_PROTECTED: { value: 'ref_protected' },
@@ -42,9 +45,27 @@ const StatusEnum = builder.enumType('CiRunnerStatus', {
   } as const satisfies Record<string, { value: RunnerStatus }>,
 });
 
-const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').implement({
+const adminUrl = (ctx: Context, { id }: { readonly id: number }): string => webUrl(ctx, `admin/runners/${id}`);
+
+const registerUrl = async (ctx: Context, runner: RunnerRow): Promise<string> => {
+  if (runner.namespace_id !== null) {
+    const group = await loadGroup(ctx, runner.namespace_id);
+    if (group) return webUrl(ctx, `groups/${group.full_path}/-/runners/${runner.id}/register`);
+  }
+  if (runner.project_id !== null) {
+    const project = await loadProject(ctx, runner.project_id);
+    if (project) return webUrl(ctx, `${project.full_path}/-/runners/${runner.id}/register`);
+  }
+  return `${adminUrl(ctx, runner)}/register`;
+};
+
+export const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').implement({
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (runner) => gid('Ci::Runner', runner.id) }),
+    shortSha: t.exposeString('short_token', {
+      nullable: true,
+      description: 'The start of its token, as its logs name it. Null if the token is older than this field.',
+    }),
     description: t.exposeString('description', { nullable: true }),
     maintenanceNote: t.exposeString('maintenance_note', { nullable: true }),
     runnerType: t.field({
@@ -71,10 +92,25 @@ const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').imple
       description: 'The token. Returned only by `runnerCreate`.',
       resolve: (runner) => ('token' in runner ? runner.token : null),
     }),
+    ephemeralRegisterUrl: t.string({
+      nullable: true,
+      description: 'The address of the page that tells how to start it. Returned only by `runnerCreate`.',
+      resolve: (runner, _args, ctx) => ('token' in runner ? registerUrl(ctx, runner) : null),
+    }),
     createdBy: t.field({
       type: UserRef,
       nullable: true,
       resolve: (runner, _args, ctx) => (runner.creator_id === null ? null : loadUser(ctx, runner.creator_id)),
+    }),
+    adminUrl: t.string({
+      nullable: true,
+      description: 'The address of its page for administrators; null for others.',
+      resolve: (runner, _args, ctx) => (ctx.actor.isAdmin ? adminUrl(ctx, runner) : null),
+    }),
+    editAdminUrl: t.string({
+      nullable: true,
+      description: 'The address of the page on which administrators change it; null for others.',
+      resolve: (runner, _args, ctx) => (ctx.actor.isAdmin ? `${adminUrl(ctx, runner)}/edit` : null),
     }),
     origin: t.expose('origin', { type: CredentialOriginRef, nullable: true }),
     group: t.field({
@@ -90,16 +126,83 @@ const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner').imple
   }),
 });
 
-const RunnerConnection = builder.connectionObject(
+const ExecutionEnum = builder.enumType('CiRunnerJobExecutionStatus', {
+  values: {
+    ACTIVE: { value: 'active' },
+    IDLE: { value: 'idle' },
+  } as const satisfies Record<string, { value: ManagerRow['job_execution_status'] }>,
+});
+
+export const ManagerRef = builder.objectRef<ManagerRow>('CiRunnerManager').implement({
+  description: 'A process that runs jobs with the token of a runner.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => gid('Ci::RunnerManager', id) }),
+    systemId: t.exposeString('system_id', { nullable: false }),
+    version: t.exposeString('version', { nullable: true }),
+    revision: t.exposeString('revision', { nullable: true }),
+    platformName: t.exposeString('platform', { nullable: true }),
+    architectureName: t.exposeString('architecture', { nullable: true }),
+    ipAddress: t.exposeString('ip_address', { nullable: true }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: true }),
+    contactedAt: t.expose('contacted_at', { type: 'Time', nullable: true }),
+    status: t.expose('status', { type: StatusEnum, nullable: false }),
+    jobExecutionStatus: t.expose('job_execution_status', { type: ExecutionEnum, nullable: true }),
+  }),
+});
+
+export const RunnerConnection = builder.connectionObject(
   { type: RunnerRef, name: 'CiRunnerConnection' },
   { name: 'CiRunnerEdge' },
 );
+
+const SORTS = {
+  CREATED_ASC: { order_by: 'created', sort: 'asc' },
+  CREATED_DESC: { order_by: 'created', sort: 'desc' },
+  CONTACTED_ASC: { order_by: 'contacted', sort: 'asc' },
+  CONTACTED_DESC: { order_by: 'contacted', sort: 'desc' },
+} as const satisfies Record<string, RunnerFilter>;
+
+const SortEnum = builder.enumType('CiRunnerSort', {
+  values: ['CREATED_ASC', 'CREATED_DESC', 'CONTACTED_ASC', 'CONTACTED_DESC'] satisfies readonly (keyof typeof SORTS)[],
+});
+
+/** The arguments of lists of runners: `args: runnerArguments(t.arg)`. */
+export const runnerArguments = (arg: QueryArguments) => ({
+  type: arg({ type: TypeEnum }),
+  status: arg({ type: StatusEnum }),
+  paused: arg.boolean(),
+  tagList: arg.stringList(),
+  search: arg.string(),
+  sort: arg({ type: SortEnum }),
+});
+
+type QueryArguments = Parameters<Parameters<typeof builder.queryField>[1]>[0]['arg'];
+
+export interface RunnerArguments {
+  readonly type?: RunnerType | null | undefined;
+  readonly status?: RunnerStatus | null | undefined;
+  readonly paused?: boolean | null | undefined;
+  readonly tagList?: readonly string[] | null | undefined;
+  readonly search?: string | null | undefined;
+  readonly sort?: keyof typeof SORTS | null | undefined;
+}
+
+/** Returns the filter that the arguments of a list ask for. */
+export const filterOf = ({ type, status, paused, tagList, search, sort }: RunnerArguments): RunnerFilter => ({
+  ...SORTS[sort ?? 'CREATED_DESC'],
+  type: type ?? undefined,
+  status: status ?? undefined,
+  paused: paused ?? undefined,
+  tags: tagList ?? undefined,
+  search: search ?? undefined,
+});
 
 builder.queryField('runner', (t) =>
   t.field({
     type: RunnerRef,
     nullable: true,
-    description: 'Visible to administrators and to the owners of its group or project; null for others.',
+    description:
+      'Visible to administrators, to the owners of its group, and to the maintainers of its projects; null for others.',
     args: { id: t.arg({ type: 'CiRunnerID', required: true }) },
     resolve: (_root, { id }, ctx) => findRunner(ctx, id),
   }),
@@ -111,27 +214,9 @@ builder.queryField('runners', (t) =>
       type: RunnerRef,
       nullable: true,
       description: 'All runners. Visible to administrators; null for others.',
-      args: {
-        type: t.arg({ type: TypeEnum }),
-        status: t.arg({ type: StatusEnum }),
-        paused: t.arg.boolean(),
-        tagList: t.arg.stringList(),
-        search: t.arg.string(),
-      },
+      args: runnerArguments(t.arg),
       resolve: (_root, args, ctx, info) =>
-        ctx.actor.isAdmin
-          ? listConnection(
-              args,
-              info,
-              listRunners(ctx, {
-                type: args.type ?? undefined,
-                status: args.status ?? undefined,
-                paused: args.paused ?? undefined,
-                tags: args.tagList ?? undefined,
-                search: args.search ?? undefined,
-              }),
-            )
-          : null,
+        ctx.actor.isAdmin ? listConnection(args, info, listRunners(ctx, { kind: 'all' }, filterOf(args))) : null,
     },
     RunnerConnection,
   ),

@@ -12,8 +12,19 @@ export type RunnerAccessLevel = (typeof RUNNER_ACCESS_LEVELS)[number];
 
 export type RunnerStatus = 'online' | 'offline' | 'stale' | 'never_contacted';
 
+/** The statuses of version 5 of the API (specification 3 §9). None of them is about age, unlike `stale`. */
+export const CONTACT_STATUSES = ['online', 'offline', 'not_connected'] as const;
+export type ContactStatus = (typeof CONTACT_STATUSES)[number];
+
 /** Tools recognise a runner's token by this prefix. */
 export const RUNNER_TOKEN_PREFIX = 'glrt-';
+
+/** How many characters after the prefix runners print in their logs. They carry 54 of the 162 bits. */
+const SHORT_TOKEN = 9;
+
+/** Returns the part of a token by which a runner names itself in its logs. */
+export const shortTokenOf = (token: string): string =>
+  token.slice(RUNNER_TOKEN_PREFIX.length, RUNNER_TOKEN_PREFIX.length + SHORT_TOKEN);
 
 /** All columns except the token digest and the origin, with the computed status. */
 export interface RunnerRow extends Omit<Selectable<Runners>, 'digest' | 'origin_id'> {

@@ -5,7 +5,7 @@ import { type Route, route } from '#rest/route.ts';
 import { createRunner } from './commands.ts';
 import { RUNNER_ACCESS_LEVELS, RUNNER_TYPES } from './model.ts';
 
-const createdRunnerRecord = z
+export const createdRunnerRecord = z
   .object({
     id: z.int(),
     token: z.string().describe('Shown only once.'),

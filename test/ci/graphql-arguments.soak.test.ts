@@ -63,5 +63,9 @@ describe('pipelines and jobs', () => {
       none: pipeline(sha: "${'3'.repeat(40)}") { iid } } }`);
     expect(errors).toBeUndefined();
     expect(data.project).toEqual({ byId: { iid: '1' }, bySha: { iid: '2' }, none: null });
+    for (const several of [`(iid: "1", sha: "${SECOND}")`, `(id: "${gid('Ci::Pipeline', first.id)}", iid: "1")`]) {
+      const refused = await owner.graphql(`{ ${at} { pipeline${several} { iid } } }`);
+      expect(refused.errors?.[0]?.message).toBe('only one of id, iid and sha can be given');
+    }
   });
 });

@@ -3,6 +3,7 @@ import { eventDefinitions } from '#app/events.ts';
 import type { EventRow } from '#platform/events.ts';
 import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pipelineScene } from './pipeline-scene.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -22,6 +23,23 @@ const memberOf = async (project: { id: number }, level: number): Promise<TestUse
 };
 
 describe('POST statuses', () => {
+  it('leaves the job of that name alone, and on protected branches asks for the right to run jobs', async () => {
+    const { client, path, sha, project, newest, finish, shown } = await pipelineScene(app(), 'test: {script: [x]}');
+    const { id } = await newest();
+    await finish(id, 'test', 'failed');
+    const report = { state: 'success', name: 'test' };
+    const developer = app().as(await memberOf(project, 30));
+    await client.delete(`${path}/protected_branches/main`);
+    await client.post(`${path}/protected_branches`, { name: 'main', push_access_level: 40, merge_access_level: 40 });
+    expect((await developer.post(`${path}/statuses/${sha}`, report)).status).toBe(403);
+    expect(await client.post(`${path}/statuses/${sha}`, report)).toMatchObject({
+      status: 201,
+      body: { pipeline_id: id },
+    });
+    expect(await shown(id)).toBe('test failed');
+    expect((await newest()).status).toBe('failed');
+  });
+
   it('reports a status and moves it through its states', async () => {
     const { owner, project, path, sha } = await setUp();
     const client = app().as(owner);

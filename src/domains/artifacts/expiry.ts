@@ -1,0 +1,20 @@
+import { readDuration } from '#platform/durations.ts';
+import { badParameters } from '#platform/errors.ts';
+
+/** Postgres cannot store much later times. */
+const MAX_SECONDS = 1_000 * 365.25 * 86_400;
+
+/**
+ * Returns after how many seconds artifacts expire, or null for never. `given` is what the job says (`1 week`, `never`),
+ * `usual` the setting `default_artifacts_expire_in`, where `0` is never.
+ *
+ * @throws DomainError `parameters` if it is not a duration
+ */
+export const secondsToExpiry = (given: string | undefined, usual: string): number | null => {
+  const text = (given ?? usual).trim();
+  if (text.toLowerCase() === 'never' || (given === undefined && text === '0')) return null;
+  const seconds = readDuration(text);
+  if (seconds === null || seconds > MAX_SECONDS)
+    throw badParameters('expire_in is invalid (allowed: 1 week, 3h 30 min, never)');
+  return seconds;
+};

@@ -1,0 +1,34 @@
+import { DomainError } from '#platform/errors.ts';
+
+const MAX_BYTES = 5_120;
+const MAX_VARIABLES = 20;
+const LINE = /^([A-Za-z0-9_]{1,255})=(.*)$/;
+
+/**
+ * Reads a dotenv report: a `KEY=value` on each line. Of two with the same key the last one counts.
+ *
+ * @throws DomainError `bad_request`
+ */
+export const readDotenv = async (content: AsyncIterable<Buffer>): Promise<ReadonlyMap<string, string>> => {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of content) {
+    size += chunk.length;
+    if (size > MAX_BYTES) throw refused(`Dotenv Artifact Too Big. Maximum Allowable Size: ${MAX_BYTES}`);
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString();
+  const variables = new Map<string, string>();
+  for (const line of text.replace(/\r?\n$/, '').split(/\r?\n/)) {
+    if (text === '') break;
+    const [, key, value = ''] = LINE.exec(line) ?? [];
+    if (key === undefined || value.includes('\0') || !value.isWellFormed()) throw refused('Invalid Format');
+    variables.set(key, value);
+  }
+  if (variables.size > MAX_VARIABLES) {
+    throw refused(`Dotenv files cannot have more than ${MAX_VARIABLES} variables`);
+  }
+  return variables;
+};
+
+const refused = (message: string) => new DomainError('bad_request', message);

@@ -1,0 +1,70 @@
+import type { Cache } from '../model.ts';
+import { isList, isMapping, type Mapping, type Value } from '../values.ts';
+import { RESULT_WHEN } from './artifacts.ts';
+import { type Place, readBoolean, readHash, readOneOf, readText, readTexts } from './place.ts';
+
+const MAX_CACHES = 4;
+const MAX_FALLBACK_KEYS = 5;
+const MAX_KEY_FILES = 2;
+const KEYS = ['key', 'paths', 'untracked', 'policy', 'when', 'unprotect', 'fallback_keys'];
+const POLICIES = ['pull-push', 'push', 'pull'] as const;
+
+/** Reads `cache`: a hash, or a list of up to four. */
+export const readCaches = (value: Value | undefined, at: Place): readonly Cache[] | null => {
+  if (value === undefined || value === null) return null;
+  if (isList(value) && value.length > MAX_CACHES) {
+    return at.fail(`no more than ${MAX_CACHES} caches can be created`, 'config');
+  }
+  return (isList(value) ? value : [value]).flatMap((each) => {
+    const cache = isMapping(each)
+      ? readCache(each, isList(value) ? at.in('cache') : at)
+      : at.fail('should be a hash or an array');
+    return cache ? [cache] : [];
+  });
+};
+
+const readCache = (value: Mapping, at: Place): Cache | null => {
+  const hash = readHash(value, at, KEYS);
+  // An empty hash turns the caches of `default` off.
+  if (!hash || hash.size === 0) return null;
+  const policy = hash.get('policy');
+  const fallback_keys = readTexts(hash, 'fallback_keys', at) ?? [];
+  if (fallback_keys.length > MAX_FALLBACK_KEYS) {
+    at.fail(`is too long (maximum is ${MAX_FALLBACK_KEYS} items)`, 'fallback keys');
+  }
+  // The runner's policy may come from a variable, which the hub cannot see before the job runs.
+  if (typeof policy === 'string' && policy.startsWith('$')) at.fail('with a variable is not supported', 'policy');
+  const isVariable = typeof policy === 'string' && policy.startsWith('$');
+  return {
+    key: readKey(hash.get('key') ?? null, at.in('key')),
+    paths: readTexts(hash, 'paths', at) ?? [],
+    untracked: readBoolean(hash, 'untracked', at) ?? false,
+    policy: (isVariable ? null : readOneOf(hash, 'policy', POLICIES, at)) ?? 'pull-push',
+    when: readOneOf(hash, 'when', RESULT_WHEN, at) ?? 'on_success',
+    unprotect: readBoolean(hash, 'unprotect', at) ?? false,
+    fallback_keys,
+  };
+};
+
+const readKey = (value: Value, at: Place): Cache['key'] => {
+  if (value === null) return 'default';
+  if (!isMapping(value)) {
+    const text = typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+    if (text === '') at.fail('should be a hash, a string or a symbol');
+    else if (/\//.test(decoded(text))) at.fail('cannot contain the "/" character');
+    else if (/^\.{1,2}$/.test(decoded(text))) at.fail('cannot be "." or ".."');
+    return text;
+  }
+  const hash = readHash(value, at, ['files', 'files_commits', 'prefix']);
+  if (!hash) return 'default';
+  if (hash.has('files_commits')) at.refuse('files_commits');
+  const files = readTexts(hash, 'files', at);
+  if (!files || files.length === 0 || files.length > MAX_KEY_FILES) {
+    at.in('files').fail(
+      files && files.length > 0 ? `has too many items (maximum is ${MAX_KEY_FILES})` : "can't be blank",
+    );
+  }
+  return { files: files ?? [], prefix: readText(hash, 'prefix', at) };
+};
+
+const decoded = (text: string): string => text.replaceAll(/%2f/gi, '/').replaceAll(/%2e/gi, '.');

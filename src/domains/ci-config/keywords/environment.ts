@@ -1,0 +1,45 @@
+import { parseDuration } from '../durations.ts';
+import type { JobEnvironment } from '../model.ts';
+import { isMapping, type Value } from '../values.ts';
+import { type Place, readHash, readOneOf, readText } from './place.ts';
+
+const KEYS = ['name', 'url', 'on_stop', 'action', 'auto_stop_in', 'kubernetes', 'deployment_tier'];
+const ACTIONS = ['start', 'stop', 'prepare', 'verify', 'access'] as const;
+const TIERS = ['production', 'staging', 'testing', 'development', 'other'] as const;
+/** Letters, digits, spaces, `-_/$.{}` and what variables may add. */
+const NAME = /^[\w${}()./ -]+$/;
+
+/** Reads `environment`: a name, or a hash. */
+export const readEnvironment = (value: Value | undefined, at: Place): JobEnvironment | null => {
+  if (value === undefined || value === null) return null;
+  const hash = isMapping(value)
+    ? readHash(value, at, KEYS)
+    : typeof value === 'string'
+      ? new Map([['name', value]])
+      : at.fail('should be a hash or a string');
+  if (!hash) return null;
+  if (hash.get('kubernetes')) at.refuse('kubernetes');
+  const name = readText(hash, 'name', at) ?? '';
+  if (name === '') return at.fail("can't be blank", 'name');
+  if (name.length > 255) at.fail('is too long (maximum is 255 characters)', 'name');
+  if (!NAME.test(name)) {
+    at.fail(
+      "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end with '/'",
+      'name',
+    );
+  }
+  return {
+    name,
+    url: readText(hash, 'url', at),
+    on_stop: readText(hash, 'on_stop', at),
+    action: readOneOf(hash, 'action', ACTIONS, at) ?? 'start',
+    auto_stop_in: readStop(hash.get('auto_stop_in') ?? null, at),
+    deployment_tier: readOneOf(hash, 'deployment_tier', TIERS, at),
+  };
+};
+
+const readStop = (value: Value, at: Place): number | null => {
+  if (value === null || value === 'never') return null;
+  const seconds = typeof value === 'string' || typeof value === 'number' ? parseDuration(value) : null;
+  return seconds ?? at.fail('should be a duration', 'auto stop in');
+};

@@ -1,0 +1,122 @@
+import type { FileDefinition, JobDefinition, Workflow } from '../definition.ts';
+import type { Need } from '../model.ts';
+import type { Mapping, Value } from '../values.ts';
+import { readDefaults } from './defaults.ts';
+import { type ReadJob, readJob, readStages } from './job.ts';
+import { checkJobs } from './job-checks.ts';
+import { variantsOf } from './parallel.ts';
+import { Place, readHash, readText } from './place.ts';
+import { readAutoCancel, readRules } from './rules.ts';
+import { readVariables } from './variables.ts';
+
+/** Words at the root that name no job. */
+const ROOT_KEYS: ReadonlySet<string> = new Set([
+  'default',
+  'include',
+  'before_script',
+  'after_script',
+  'image',
+  'services',
+  'variables',
+  'stages',
+  'cache',
+  'workflow',
+]);
+const USUAL_STAGES = ['build', 'test', 'deploy'];
+const FIRST_STAGE = '.pre';
+const LAST_STAGE = '.post';
+
+export type ReadFile =
+  | { readonly errors: readonly string[] }
+  | { readonly errors: null; readonly file: FileDefinition };
+
+/**
+ * Reads the keywords of a CI file whose includes, `extends` and `!reference` are resolved, then checks the jobs against
+ * each other.
+ */
+export const readFile = (root: Mapping): ReadFile => {
+  const errors: string[] = [];
+  const at = new Place(errors);
+  const workflow = readWorkflow(root.get('workflow') ?? null, at.in('workflow'));
+  const defaults = readDefaults(root, at);
+  const variables = readVariables(root.get('variables'), at.in('variables'), 'root');
+  const stages = (readStages(root.get('stages'), at.in('stages')) ?? USUAL_STAGES).filter(
+    (stage) => stage !== FIRST_STAGE && stage !== LAST_STAGE,
+  );
+  const jobs: ReadJob[] = [];
+  let visible = 0;
+  for (const [name, value] of root) {
+    if (ROOT_KEYS.has(name) || name.startsWith('.')) continue;
+    visible++;
+    const job = readJob(name, value, defaults, at.in('jobs'));
+    if (job) jobs.push(job);
+  }
+  if (visible === 0) at.in('jobs').fail('should contain at least one visible job');
+  if (errors.length > 0) return { errors: [...new Set(errors)] };
+  const file: FileDefinition = {
+    stages: [FIRST_STAGE, ...new Set(stages), LAST_STAGE],
+    variables,
+    workflow,
+    jobs: withVariants(jobs),
+    warnings: workflow.rules ? [] : jobs.flatMap(duplicatesWarning),
+  };
+  const problem = checkJobs(file);
+  return problem === null ? { errors: null, file } : { errors: [problem] };
+};
+
+const readWorkflow = (value: Value, at: Place): Workflow => {
+  const hash = value === null ? null : readHash(value, at, ['rules', 'name', 'auto_cancel']);
+  const name = hash && readText(hash, 'name', at);
+  if (name !== null && (name === '' || name.length > 255)) at.fail('must be between 1 and 255 characters', 'name');
+  return {
+    rules: hash && readRules(hash.get('rules'), at.in('rules'), 'workflow'),
+    name,
+    auto_cancel: readAutoCancel(hash?.get('auto_cancel'), at.in('auto_cancel')),
+  };
+};
+
+/** Makes the jobs of `parallel`. Needs and dependencies that name such a job mean all of them. */
+const withVariants = (jobs: readonly ReadJob[]): JobDefinition[] => {
+  const variants = new Map(
+    jobs.flatMap(({ definition, parallel }) =>
+      parallel === null ? [] : [[definition.base_name, variantsOf(definition.base_name, parallel)] as const],
+    ),
+  );
+  const namesOf = (name: string): readonly string[] => variants.get(name)?.map((variant) => variant.name) ?? [name];
+  const needsOf = (needs: readonly Need[]): readonly Need[] => [
+    ...new Map(needs.flatMap((need) => namesOf(need.name).map((name) => [name, { ...need, name }] as const))).values(),
+  ];
+  return jobs.flatMap(({ definition }) => {
+    const { job } = definition;
+    const connected: JobDefinition = {
+      ...definition,
+      rules: definition.rules?.map((rule) => ({ ...rule, needs: rule.needs && needsOf(rule.needs) })) ?? null,
+      job: {
+        ...job,
+        needs: job.needs && needsOf(job.needs),
+        dependencies: job.dependencies && [...new Set(job.dependencies.flatMap(namesOf))],
+      },
+    };
+    return (
+      variants.get(definition.base_name)?.map(({ name, variables, parallel }) => ({
+        ...connected,
+        job: {
+          ...connected.job,
+          name,
+          parallel,
+          variables: [...job.variables, ...[...variables].map(([key, value]) => ({ key, value, raw: false }))],
+        },
+      })) ?? [connected]
+    );
+  });
+};
+
+const duplicatesWarning = ({ definition: { rules, base_name } }: ReadJob): string[] => {
+  const last = rules?.at(-1);
+  const isOpen = last && last.when !== null && last.when !== 'never' && !last.if && !last.changes && !last.exists;
+  return isOpen
+    ? [
+        `jobs:${base_name} may allow multiple pipelines to run for a single action due to \`rules:when\` clause with no \`workflow:rules\``,
+      ]
+    : [];
+};

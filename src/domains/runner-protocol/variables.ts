@@ -1,0 +1,116 @@
+import type { GivenVariable } from '#domains/ci/given-variables.ts';
+import { jobWebUrl } from '#domains/ci/model.ts';
+import { slugOf } from '#domains/ci/predefined.ts';
+import { slugOf as environmentSlug } from '#domains/environments/model.ts';
+import { httpUrlToRepo } from '#domains/projects/model.ts';
+import type { RunnerFacts } from '#domains/runners/tokens.ts';
+import type { Context } from '#platform/context.ts';
+import { signIdTokens } from './id-tokens.ts';
+import type { JobToRun } from './job-to-run.ts';
+
+/** A variable of the payload. */
+export interface PayloadVariable {
+  readonly key: string;
+  readonly value: string;
+  /** False for what no report may show. */
+  readonly public: boolean;
+  readonly file: boolean;
+  readonly masked: boolean;
+  readonly raw: boolean;
+}
+
+const shown = (key: string, value: string | number | boolean): PayloadVariable => ({
+  key,
+  value: String(value),
+  public: true,
+  file: false,
+  masked: false,
+  raw: false,
+});
+
+const secret = (key: string, value: string): PayloadVariable => ({ ...shown(key, value), public: false, masked: true });
+
+const hidden = ({ key, value, file, raw }: GivenVariable): PayloadVariable => ({
+  ...{ key, value, file, raw },
+  public: false,
+  masked: false,
+});
+
+/** Returns all variables of a job, lowest precedence first: the last of a name counts (reference: ci §1). */
+export const variablesOfJob = async (
+  ctx: Context,
+  run: JobToRun,
+  { facts, token, timeout }: { readonly facts: RunnerFacts; readonly token: string; readonly timeout: number },
+): Promise<PayloadVariable[]> => {
+  const { options, checkout, given } = run;
+  return [
+    // Commit messages and the like are data, not templates.
+    ...checkout.predefined.map(({ key, value }) => ({ ...shown(key, value), raw: true })),
+    ...ofJob(ctx, run, token, timeout),
+    shown('CI_RUNNER_ID', facts.id),
+    shown('CI_RUNNER_DESCRIPTION', facts.description),
+    shown('CI_RUNNER_TAGS', JSON.stringify(facts.tags)),
+    ...options.variables.map(({ key, value, raw }) => ({ ...shown(key, value), raw })),
+    ...ofUser(run),
+    ...given.dotenv.map(hidden),
+    ...run.variables.map((variable) => ({ ...variable, public: false })),
+    ...given.pipeline.map(hidden),
+    ...given.manual.map(hidden),
+    ...(await signIdTokens(ctx, run, { facts, timeout })).map(({ key, value }) => secret(key, value)),
+  ];
+};
+
+const ofJob = (
+  ctx: Context,
+  { job, project, pipeline, options }: JobToRun,
+  token: string,
+  timeout: number,
+): PayloadVariable[] => {
+  const name = job.environment;
+  return [
+    shown('CI_JOB_ID', job.id),
+    shown('CI_JOB_URL', jobWebUrl(ctx, job)),
+    secret('CI_JOB_TOKEN', token),
+    shown('CI_JOB_NAME', job.name),
+    shown('CI_JOB_NAME_SLUG', slugOf(job.name)),
+    shown('CI_JOB_STAGE', job.stage ?? options.stage),
+    // The row was read before the job was handed out.
+    shown('CI_JOB_STARTED_AT', ctx.clock.now().toISOString()),
+    shown('CI_JOB_TIMEOUT', timeout),
+    ...(options.image ? [shown('CI_JOB_IMAGE', options.image.name)] : []),
+    ...(options.when === 'manual' ? [shown('CI_JOB_MANUAL', true)] : []),
+    ...(pipeline.source === 'trigger' ? [shown('CI_PIPELINE_TRIGGERED', true)] : []),
+    ...(options.parallel ? [shown('CI_NODE_INDEX', options.parallel.index)] : []),
+    shown('CI_NODE_TOTAL', options.parallel?.total ?? 1),
+    secret('CI_REPOSITORY_URL', withCredential(httpUrlToRepo(ctx, project), token)),
+    ...(name === null
+      ? []
+      : [
+          shown('CI_ENVIRONMENT_NAME', name),
+          shown('CI_ENVIRONMENT_SLUG', environmentSlug(name)),
+          shown('CI_ENVIRONMENT_ACTION', options.environment?.action ?? 'start'),
+          ...(options.environment?.deployment_tier
+            ? [shown('CI_ENVIRONMENT_TIER', options.environment.deployment_tier)]
+            : []),
+          ...(options.environment?.url ? [shown('CI_ENVIRONMENT_URL', options.environment.url)] : []),
+        ]),
+  ];
+};
+
+/** Puts the job's token into the URL, as git reads it. */
+export const withCredential = (url: string, token: string): string => {
+  const parsed = new URL(url);
+  parsed.username = 'gitlab-ci-token';
+  parsed.password = token;
+  return parsed.href;
+};
+
+const ofUser = ({ user }: JobToRun): PayloadVariable[] =>
+  user === null
+    ? []
+    : [
+        shown('GITLAB_USER_ID', user.id),
+        { ...shown('GITLAB_USER_EMAIL', user.email), public: false },
+        shown('GITLAB_USER_LOGIN', user.username),
+        { ...shown('GITLAB_USER_NAME', user.name), raw: true },
+      ];

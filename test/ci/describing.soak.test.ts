@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+import { eventDefinitions } from '#app/events.ts';
+import type { EventRow } from '#platform/events.ts';
+import { useApp } from '../support/app.ts';
+import { pipelineScene, type Scene } from './pipeline-scene.ts';
+
+const app = useApp();
+
+const FILE = `
+build: {stage: build, script: [x], tags: [docker]}
+test: {stage: test, script: [x], needs: [build]}
+gate: {stage: test, script: [x], needs: [], when: manual}
+later: {stage: test, script: [x], needs: [], when: delayed, start_in: 1 day}
+child: {stage: test, needs: [], trigger: {include: child.yml}}
+`;
+
+const familyScene = async () => {
+  const scene = await pipelineScene(app(), null);
+  await scene.commit({ 'child.yml': 'inner: {script: [x]}', '.gitlab-ci.yml': FILE });
+  return { ...scene, id: (await scene.newest()).id };
+};
+
+const bodies = async ({ project }: Pick<Scene, 'project'>, kind: string) => {
+  const { rows } = await app().hub.services.pool.query<EventRow>(
+    'select * from events where project_id = $1 and kind = $2 order by id',
+    [project.id, kind],
+  );
+  const definition = eventDefinitions.find((each) => each.kind === kind);
+  const hooked = rows.filter((row) => definition?.trigger(row.payload) !== null);
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape.
+  return Promise.all(hooked.map((row) => definition?.body(app().context(), row) as Promise<any>));
+};
+
+describe('GraphQL', () => {
+  it('says what can be done with pipelines and jobs, and how they depend on each other', async () => {
+    const scene = await familyScene();
+    await scene.finish(scene.id, 'build', { status: 'failed', exit_code: 2 });
+    const query = `query($path: ID!, $id: CiPipelineID!) { project(fullPath: $path) { pipeline(id: $id) {
+      child refPath cancelable retryable sourceJob { name } upstream { id } triggeredByPath
+      downstream(first: 5) { nodes { child sourceJob { name } upstream { id } triggeredByPath } }
+      jobs { nodes { name cancelable retryable playable canPlayJob tags scheduledAt exitCode
+        needs(first: 5) { nodes { name } } downstreamPipeline { child } } }
+    } } }`;
+    const variables = { path: scene.project.path_with_namespace, id: `gid://gitlab/Ci::Pipeline/${scene.id}` };
+    const read = async (user: { id: number; username: string }) => {
+      const { data, errors } = await app().as(user).graphql(query, variables);
+      expect(errors).toBeUndefined();
+      return data.project.pipeline;
+    };
+    const pipeline = await read(scene.owner);
+    expect(pipeline).toMatchObject({
+      child: false,
+      refPath: 'refs/heads/main',
+      cancelable: true,
+      retryable: true,
+      sourceJob: null,
+      upstream: null,
+      triggeredByPath: null,
+      downstream: {
+        nodes: [
+          {
+            child: true,
+            sourceJob: { name: 'child' },
+            upstream: { id: `gid://gitlab/Ci::Pipeline/${scene.id}` },
+            triggeredByPath: `/${scene.project.path_with_namespace}/-/pipelines/${scene.id}`,
+          },
+        ],
+      },
+    });
+    const jobs = Object.fromEntries(pipeline.jobs.nodes.map((job: { name: string }) => [job.name, job]));
+    expect(jobs.build).toMatchObject({
+      retryable: true,
+      cancelable: false,
+      playable: false,
+      tags: ['docker'],
+      exitCode: 2,
+    });
+    expect(jobs.test).toMatchObject({ retryable: false, needs: { nodes: [{ name: 'build' }] } });
+    expect(jobs.gate).toMatchObject({ playable: true, canPlayJob: true, downstreamPipeline: null });
+    expect(jobs.later).toMatchObject({ cancelable: true, scheduledAt: expect.any(String) });
+    expect(jobs.child).toMatchObject({ downstreamPipeline: { child: true } });
+    const detailed = `query($path: ID!, $id: CiPipelineID!) { project(fullPath: $path) { pipeline(id: $id) {
+      latest usesNeeds commitPath downstream(first: 1) { nodes { latest usesNeeds } }
+      jobs { nodes { name source refPath commitPath playPath retryPath previousStageJobs(first: 9) { nodes { name } } } }
+    } } }`;
+    const details = async () => {
+      const { data, errors } = await app().as(scene.owner).graphql(detailed, variables);
+      expect(errors).toBeUndefined();
+      return data.project.pipeline;
+    };
+    const shown = await details();
+    const at = `/${scene.project.path_with_namespace}/-`;
+    expect(shown).toMatchObject({
+      ...{ latest: true, usesNeeds: true, commitPath: expect.stringMatching(/\/-\/commit\/[0-9a-f]{40}$/) },
+      downstream: { nodes: [{ latest: false, usesNeeds: false }] },
+    });
+    const found = Object.fromEntries(shown.jobs.nodes.map((job: { name: string }) => [job.name, job]));
+    expect(found.build).toMatchObject({
+      ...{ source: 'push', refPath: 'refs/heads/main', commitPath: shown.commitPath },
+      previousStageJobs: { nodes: [] },
+    });
+    expect(found.build.playPath).toMatch(/\/jobs\/\d+\/play$/);
+    expect(found.build.retryPath.startsWith(at)).toBe(true);
+    expect(found.test.previousStageJobs.nodes).toEqual([{ name: 'build' }]);
+    await scene.change();
+    expect((await details()).latest).toBe(false);
+    const reporter = await app().make.user();
+    await app().make.projectMember(scene.project, reporter, 20);
+    const seen = await read(reporter);
+    expect(seen).toMatchObject({ cancelable: false, retryable: false });
+    expect(seen.jobs.nodes.find(({ name }: { name: string }) => name === 'gate')).toMatchObject({ canPlayJob: false });
+  });
+});
+
+describe('hooks', () => {
+  it('get each status of a job that they know, with its runner, and a reason only of failed jobs', async () => {
+    const scene = await pipelineScene(app(), 'a: {script: [x], retry: {max: 1}}\nm: {script: [x], when: manual}');
+    const { id } = await scene.newest();
+    await scene.finish(id, 'a', { status: 'failed', failure_reason: 'script_failure' });
+    const told = [...(await bodies(scene, 'job.created')), ...(await bodies(scene, 'job.updated'))];
+    const ofA = told.filter(({ build_name }) => build_name === 'a');
+    expect(ofA.map(({ build_status }) => build_status)).toEqual(['created', 'pending', 'running', 'failed', 'pending']);
+    expect(ofA[2]).toMatchObject({
+      object_kind: 'build',
+      pipeline_id: id,
+      runner: { id: scene.runner.id, runner_type: 'instance_type', is_shared: true, active: true },
+    });
+    expect(ofA[2]).not.toHaveProperty('build_failure_reason');
+    expect(ofA[3]).toMatchObject({ build_failure_reason: 'script_failure', retries_count: 0 });
+    expect(ofA[4]).toMatchObject({ retries_count: 1 });
+    expect(told.filter(({ build_name }) => build_name === 'm').map(({ build_status }) => build_status)).toEqual([
+      'created',
+    ]);
+  });
+
+  it('get each status of a pipeline, with its variables, its source and its merge request', async () => {
+    const scene = await familyScene();
+    await scene.create({ variables: [{ key: 'A', value: '1' }] });
+    const told = await bodies(scene, 'pipeline.created');
+    const given = told.find(({ object_attributes }) => object_attributes.source === 'api');
+    expect(given).toMatchObject({
+      object_attributes: { ref: 'main', protected_ref: true, variables: [{ key: 'A', value: '1' }] },
+      merge_request: null,
+    });
+    expect(given.builds.find(({ name }: { name: string }) => name === 'gate')).toMatchObject({
+      when: 'manual',
+      manual: true,
+    });
+    const child = told.find(({ object_attributes }) => object_attributes.source === 'parent_pipeline');
+    expect(child.source_pipeline).toMatchObject({
+      project: { path_with_namespace: scene.project.path_with_namespace },
+      pipeline_id: scene.id,
+    });
+    const review = await pipelineScene(app(), 'r: {script: [x], only: [merge_requests]}');
+    await review.client.post(`${review.path}/repository/branches`, { branch: 'feature', ref: 'main' });
+    await review.change({ branch: 'feature' });
+    const { body } = await review.client.post(`${review.path}/merge_requests`, {
+      source_branch: 'feature',
+      target_branch: 'main',
+      title: 'Feature',
+    });
+    await app().settle();
+    const [ofMerge] = await bodies(review, 'pipeline.created');
+    expect(ofMerge).toMatchObject({
+      object_attributes: { ref: 'feature', source: 'merge_request_event' },
+      merge_request: { iid: body.iid, target_branch: 'main', detailed_merge_status: expect.any(String) },
+    });
+  });
+});

@@ -1,0 +1,40 @@
+import { expect, it } from 'vitest';
+import { replaceDotenvVariables } from '#domains/ci/dotenv-variables.ts';
+import { pipelineScene } from '../ci/pipeline-scene.ts';
+import { useApp } from '../support/app.ts';
+
+const app = useApp();
+
+const FILE = `
+stages: [build, deploy]
+build: {stage: build, script: [make]}
+other: {stage: build, script: [make other]}
+deploy:
+  stage: deploy
+  script: [deploy]
+  needs: [build]
+  environment: {name: production, url: "https://$HOST/$VERSION/$TARGET/$OWN/$OTHER/$SECRET"}
+`;
+
+it('has the variables of the project, the pipeline, the job and the jobs before it, but no secrets', async () => {
+  const { client, path, create, jobId, run, end } = await pipelineScene(app(), FILE);
+  for (const variable of [
+    { key: 'HOST', value: 'app.example.com' },
+    { key: 'SECRET', value: 'a-masked-value', masked: true },
+  ]) {
+    expect((await client.post(`${path}/variables`, variable)).status).toBe(201);
+  }
+  const { body } = await create({ variables: [{ key: 'TARGET', value: 'staging' }] });
+  const leave = (job: number, variables: Record<string, string>) =>
+    app()
+      .context()
+      .transaction((tx) => replaceDotenvVariables(tx, job, new Map(Object.entries(variables))));
+  await leave(await run(body.id, 'other'), { OTHER: 'not needed' });
+  await leave(await run(body.id, 'build'), { VERSION: '1.2.3', TARGET: 'replaced' });
+  await end(await jobId(body.id, 'build'));
+  const deploy = await run(body.id, 'deploy');
+  await leave(deploy, { OWN: 'own' });
+  await end(deploy);
+  const [found] = (await client.get(`${path}/environments?name=production`)).body;
+  expect(found.external_url).toBe('https://app.example.com/1.2.3/staging/own/$OTHER/$SECRET');
+});
