@@ -1,0 +1,128 @@
+import { sql } from 'kysely';
+import { recordClientReports, recordEvents, recordSessions, recordUserReports } from '#domains/error-tracking/event.ts';
+import { notePassed } from '#platform/collect.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { isTransient } from '#platform/db/failures.ts';
+import type { Contents } from './digest/read.ts';
+import { type Batch, readInThread, UnreadError } from './digest/thread.ts';
+
+/** What a batch holds at most: few enough that others wait little, and many enough that statements cost little. */
+const MAX_ENVELOPES = 250;
+const MAX_BATCH_BYTES = 2 * 1024 * 1024;
+
+/**
+ * Digests the oldest envelopes that no one else digests. Recording and removing them is one transaction, so each is
+ * digested exactly once, whatever dies. Returns false if nothing waits.
+ */
+export const digestBatch = async (ctx: Context): Promise<boolean> => {
+  try {
+    return await ctx.transaction((tx) => digestNext(tx, MAX_ENVELOPES));
+  } catch (error) {
+    if (isNoFaultOfData(error) || ctx.signal.aborted) throw error;
+    ctx.log.warn({ err: error }, 'could not digest a batch of envelopes; digesting them one by one');
+    return digestSingly(ctx);
+  }
+};
+
+const isNoFaultOfData = (error: unknown): boolean => isTransient(error) || error instanceof UnreadError;
+
+/** Finds the envelope that makes its batch fail, and sets it aside. */
+const digestSingly = async (ctx: Context): Promise<boolean> => {
+  for (let i = 0; i < MAX_ENVELOPES && !ctx.signal.aborted; i++) {
+    let id: number | undefined;
+    try {
+      const isDone = await ctx.transaction((tx) =>
+        digestNext(tx, 1, (envelopes) => {
+          id = envelopes[0]?.id;
+        }),
+      );
+      if (!isDone) return false;
+    } catch (error) {
+      if (id === undefined || isNoFaultOfData(error) || ctx.signal.aborted) throw error;
+      ctx.log.error({ err: error, envelope: id }, 'could not digest an envelope; setting it aside');
+      const failed = { id, reason: error instanceof Error ? error.message : String(error) };
+      await ctx.transaction(async (tx) => {
+        await setAside(tx, [failed]);
+        await remove(tx, [failed.id]);
+      });
+    }
+  }
+  return true;
+};
+
+const digestNext = async (tx: Tx, count: number, onClaim: (envelopes: Batch) => void = () => {}): Promise<boolean> => {
+  const envelopes = await claim(tx, count);
+  onClaim(envelopes);
+  if (envelopes.length === 0) return false;
+  const contents = await readInThread(tx.services, envelopes);
+  await record(tx, contents);
+  const failed = contents.flatMap(({ id, problem }) => (problem === null ? [] : [{ id, reason: problem }]));
+  if (failed.length > 0) await setAside(tx, failed);
+  await remove(
+    tx,
+    envelopes.map(({ id }) => id),
+  );
+  notePassed(envelopes.reduce((sum, { size }) => sum + size, 0));
+  return true;
+};
+
+/** Locks the oldest envelopes. Others pass over them until the transaction ends. */
+const claim = async (tx: Tx, count: number): Promise<Batch> => {
+  const { rows } = await sql<Batch[number]>`
+    with oldest as materialized (
+      select id, project_id, key_id, received_at, event_id, form, encoding, size, address
+      from ingest_envelopes order by id limit ${count} for update skip locked
+    ), placed as (
+      select *, sum(size) over (order by id) - size as before from oldest
+    )
+    select id, project_id, key_id, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at,
+      replace(event_id::text, '-', '') as event_id, form, encoding, size, address
+    from placed where before < ${MAX_BATCH_BYTES} order by id`.execute(tx.db);
+  return rows;
+};
+
+const record = async (tx: Tx, contents: readonly Contents[]): Promise<void> => {
+  await recordEvents(
+    tx,
+    contents.flatMap(({ events }) => events),
+  );
+  const others = contents.filter((each) => each.sessions.length + each.discards.length + each.reports.length > 0);
+  const byProject = [...Map.groupBy(others, ({ project_id }) => project_id)].sort(([a], [b]) => a - b);
+  for (const [projectId, each] of byProject) {
+    await recordSessions(
+      tx,
+      projectId,
+      each.flatMap(({ sessions }) => sessions),
+    );
+    await recordClientReports(
+      tx,
+      projectId,
+      each.flatMap(({ discards }) => discards),
+    );
+    await recordUserReports(
+      tx,
+      projectId,
+      each.flatMap(({ reports }) => reports),
+    );
+  }
+};
+
+/** Keeps envelopes that could not be digested wholly, with the reason, and counts them. */
+const setAside = async (tx: Tx, failed: readonly { readonly id: number; readonly reason: string }[]): Promise<void> => {
+  await sql`
+    with aside as (
+      insert into ingest_failures
+        (id, project_id, key_id, received_at, reason, event_id, form, encoding, body)
+      select e.id, e.project_id, e.key_id, e.received_at, f.reason, e.event_id, e.form, e.encoding, e.body
+      from jsonb_to_recordset(${JSON.stringify(failed)}::jsonb) as f (id bigint, reason text)
+        join ingest_envelopes e on e.id = f.id join projects p on p.id = e.project_id
+      returning project_id, key_id
+    )
+    insert into ingest_counts as c (project_id, key_id, start, failed)
+    select project_id, key_id, date_trunc('minute', now()), count(*) from aside group by 1, 2 order by 1, 2
+    on conflict (project_id, start, key_id) do update set failed = c.failed + excluded.failed`.execute(tx.db);
+};
+
+const remove = async (tx: Tx, ids: readonly number[]): Promise<void> => {
+  await sql`delete from ingest_envelopes where id = any (${ids}::bigint[])`.execute(tx.db);
+};
