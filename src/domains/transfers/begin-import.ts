@@ -7,7 +7,6 @@ import { conflict } from '#platform/errors.ts';
 import { emitImport } from './emit-progress.ts';
 import { importScheduled } from './events.ts';
 import { importByUrl, importKey, importProject } from './jobs.ts';
-import { GIT_TYPE } from './model.ts';
 
 /** The attributes that differ between kinds of imports. */
 export type ImportSource = Pick<
@@ -38,17 +37,17 @@ export const beginImport = async (tx: Tx, project: ProjectRow, source: ImportSou
     })
     .returningAll()
     .executeTakeFirstOrThrow()
-    .catch(asRunning);
-  tx.enqueue(
-    source.import_type === GIT_TYPE ? importByUrl : importProject,
-    { import_id: row.id },
-    { key: importKey(row.id) },
-  );
+    .catch(asReplaced);
+  tx.enqueue(source.source_url ? importByUrl : importProject, { import_id: row.id }, { key: importKey(row.id) });
   await emitImport(tx, project, row, importScheduled);
 };
 
-const asRunning = (error: unknown): never => {
-  if (brokenConstraint(error) === 'project_imports_replacing')
+// The second constraint breaks if another import has replaced the project since it was found.
+const REPLACED: readonly (string | null)[] = ['project_imports_replacing', 'project_imports_replaces_project_id_fkey'];
+
+/** Rethrows an error of the database. @throws DomainError `conflict` if another import replaces the same project */
+export const asReplaced = (error: unknown): never => {
+  if (REPLACED.includes(brokenConstraint(error)))
     throw conflict('409 Conflict - another import is replacing the project');
   throw error;
 };

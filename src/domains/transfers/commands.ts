@@ -3,10 +3,11 @@ import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { checkLimit, checkStorage, insertProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
+import { requireDeletionRight } from '#domains/projects/deletion.ts';
 import { projectCreated } from '#domains/projects/events.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
-import { readOverrides } from '#domains/projects/overrides.ts';
+import { type Overrides, readOverrides } from '#domains/projects/overrides.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
@@ -17,10 +18,11 @@ import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platfo
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { beginImport } from './begin-import.ts';
+import { beginImport, type ImportSource } from './begin-import.ts';
 import { emitExport } from './emit-progress.ts';
 import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
+import { limitImportsByUrl } from './import-limit.ts';
 import { exportKey, exportProject } from './jobs.ts';
 import { IMPORT_TYPE, REPLACEMENT_MARK, RUNNING_EXPORT } from './model.ts';
 
@@ -49,6 +51,7 @@ export const scheduleExport = async (ctx: Context, project: ProjectRow, options:
       .values({
         project_id: project.id,
         user_id: ctx.actor.userId,
+        by_administrator: ctx.actor.isAdmin,
         description: options.description || null,
         upload_url: upload ? encrypt(ctx.services.secretKey, upload.url) : null,
         upload_method: upload ? (upload.http_method ?? 'PUT') : null,
@@ -86,8 +89,19 @@ export interface ImportOptions {
   readonly namespace?: IdOrPath | null | undefined;
   readonly override_params?: Readonly<Record<string, unknown>> | null | undefined;
   readonly overwrite?: boolean | undefined;
-  /** The storage key of the uploaded archive. From now on the import owns that file. */
-  readonly storageKey: string;
+}
+
+/** The storage key of an archive, which the import owns from now on, or the encrypted source of a remote one. */
+export type ImportedArchive = Pick<ImportSource, 'storage_key'> | Pick<ImportSource, 'source_url'>;
+
+/** An import that the caller may start. */
+export interface CheckedImport {
+  readonly namespace: NamespaceRow;
+  readonly name: string;
+  readonly path: string;
+  readonly overwrite: boolean;
+  readonly overrides: Overrides;
+  readonly default_branch: string;
 }
 
 /**
@@ -97,10 +111,16 @@ export interface ImportOptions {
  * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid`, `conflict` while another import replaces the
  * same project
  */
-export const scheduleImport = async (ctx: Context, options: ImportOptions): Promise<ProjectRow> => {
-  const { userId } = ctx.actor;
-  if (userId === null) throw unauthenticated();
-  if (!(await getSettings(ctx)).import_sources.includes(IMPORT_TYPE))
+export const scheduleImport = async (
+  ctx: Context,
+  { storageKey, ...options }: ImportOptions & { readonly storageKey: string },
+): Promise<ProjectRow> => createImport(ctx, await checkImport(ctx, options), { storage_key: storageKey });
+
+/** Checks everything about an import but its archive, and counts it. @throws DomainError as `scheduleImport` */
+export const checkImport = async (ctx: Context, options: ImportOptions): Promise<CheckedImport> => {
+  if (ctx.actor.userId === null) throw unauthenticated();
+  const settings = await getSettings(ctx);
+  if (!settings.import_sources.includes(IMPORT_TYPE))
     throw forbidden('imports of archives are turned off on this instance');
   await limitAction(ctx, 'project_import_limit');
   const namespace = await targetNamespace(ctx, options.namespace ?? null);
@@ -111,21 +131,30 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
     repository_storage,
     ...overrides
   } = readOverrides(options.override_params ?? {});
-  const { path } = options;
+  const { path, overwrite = false } = options;
   if (newPath !== undefined && newPath !== path) throw invalid({ path: ['differs from the path of the import'] });
   const name = newName ?? (options.name || path);
   checkNameAndPath({ name, path });
   checkStorage(ctx, repository_storage);
-  const default_branch =
-    overrides.default_branch ?? (namespace.default_branch || (await getSettings(ctx)).default_branch_name);
-  return withNewRepository(ctx, async (tx, init) => {
+  const default_branch = overrides.default_branch ?? (namespace.default_branch || settings.default_branch_name);
+  return { namespace, name, path, overwrite, overrides, default_branch };
+};
+
+/** Creates the project of an import and schedules its job. @throws DomainError as `scheduleImport` */
+export const createImport = async (
+  ctx: Context,
+  { namespace, name, path, overwrite, overrides, default_branch }: CheckedImport,
+  archive: ImportedArchive,
+): Promise<ProjectRow> =>
+  withNewRepository(ctx, async (tx, init) => {
+    if ('source_url' in archive) await limitImportsByUrl(tx);
     const place = await lockPlaceFor(tx, namespace, 'import_projects');
-    const replaced = options.overwrite ? await findReplaced(tx, namespace, path) : null;
+    const replaced = overwrite ? await findReplaced(tx, namespace, path) : null;
     if (!replaced) await checkLimit(tx, namespace);
     const suffix = replaced ? `${REPLACEMENT_MARK}${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
     const { id, disk_path } = await insertProject(tx, {
       namespace,
-      creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
+      creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : ctx.actor.userId,
       name: name.slice(0, 255 - suffix.length) + suffix,
       path: path.slice(0, 255 - suffix.length) + suffix,
       // The project stays private until the import is complete.
@@ -145,7 +174,7 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
     });
     await beginImport(tx, created, {
       import_type: IMPORT_TYPE,
-      storage_key: options.storageKey,
+      ...archive,
       override_params: toJsonb(overrides),
       replaces_project_id: replaced?.id ?? null,
       target_name: replaced ? name : null,
@@ -153,7 +182,6 @@ export const scheduleImport = async (ctx: Context, options: ImportOptions): Prom
     });
     return getProject(tx, { id });
   });
-};
 
 /** Maintainers may import into a group, people into their own namespace. */
 const requireTarget = (ctx: Context, namespace: NamespaceRow): void => {
@@ -165,6 +193,7 @@ const findReplaced = async (tx: Tx, namespace: NamespaceRow, path: string): Prom
   const found = await findProject(tx, { path: `${namespace.full_path}/${path}` });
   if (!found) return null;
   requireAbility(tx, found, 'remove_project');
+  await requireDeletionRight(tx);
   if (found.import_status === 'scheduled' || found.import_status === 'started')
     throw conflict('409 Conflict - the project is being imported');
   return found;

@@ -47,10 +47,11 @@ export const emitImport = async (
 ): Promise<void> => {
   const project = given ?? (await findAsHub(tx, row.project_id));
   if (!project) return;
-  const { failed } = await tx.db
-    .selectFrom('import_failures')
-    .select(({ fn }) => fn.countAll<number>().as('failed'))
-    .where('project_id', '=', row.project_id)
+  // The transaction may have recorded failures after it read the row.
+  const { failures } = await tx.db
+    .selectFrom('project_imports')
+    .select('failures')
+    .where('id', '=', row.id)
     .executeTakeFirstOrThrow();
   tx.emit(definition, {
     ...projectScope(project),
@@ -65,7 +66,9 @@ export const emitImport = async (
       bytes: row.bytes,
       total_bytes: row.total_bytes,
       user_id: row.user_id,
-      failed_relations: failed,
+      failed_relations: failures,
+      download_bytes: row.download_bytes,
+      download_size: row.download_size,
       error: row.import_error,
     },
   });

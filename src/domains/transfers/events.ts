@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { defineEvent } from '#platform/events.ts';
 import { EXPORT_STATUSES } from './model.ts';
+import { IMPORTABLE_RELATIONS, RELATION_IMPORT_STATUSES } from './relation-imports/model.ts';
 
 const counts = z.record(z.string(), z.object({ done: z.number(), total: z.number() }));
 
@@ -33,6 +34,9 @@ export const importProgress = z.object({
   status: z.enum(IMPORT_STATUSES).exclude(['none']),
   ...progress,
   failed_relations: z.number(),
+  // Events from before remote imports lack these.
+  download_bytes: z.number().default(0),
+  download_size: z.number().nullable().default(null),
   error: z.string().nullable(),
 });
 export type ImportProgress = z.output<typeof importProgress>;
@@ -41,6 +45,23 @@ export const importScheduled = defineEvent('import.scheduled', importProgress);
 export const importProgressed = defineEvent('import.progressed', importProgress);
 export const importFinished = defineEvent('import.finished', importProgress);
 export const importFailed = defineEvent('import.failed', importProgress);
+
+export const relationImportState = z.object({
+  id: z.number(),
+  relation: z.enum(IMPORTABLE_RELATIONS),
+  status: z.enum(RELATION_IMPORT_STATUSES),
+  done: z.number(),
+  total: z.number().nullable(),
+  skipped: z.number(),
+  error: z.string().nullable(),
+  user_id: z.number().nullable(),
+});
+export type RelationImportState = z.output<typeof relationImportState>;
+
+export const relationImportCreated = defineEvent('relation_import.created', relationImportState);
+export const relationImportProgressed = defineEvent('relation_import.progressed', relationImportState);
+export const relationImportFinished = defineEvent('relation_import.finished', relationImportState);
+export const relationImportFailed = defineEvent('relation_import.failed', relationImportState);
 
 /** A branch of a fork could not be updated. `error` is a sentence for people. */
 export const forkSyncFailed = defineEvent(
@@ -52,3 +73,9 @@ const kinds = (...definitions: readonly { readonly kind: string }[]): ReadonlySe
   new Set(definitions.map(({ kind }) => kind));
 export const EXPORT_KINDS = kinds(exportQueued, exportProgressed, exportFinished, exportFailed);
 export const IMPORT_KINDS = kinds(importScheduled, importProgressed, importFinished, importFailed);
+export const RELATION_IMPORT_KINDS = kinds(
+  relationImportCreated,
+  relationImportProgressed,
+  relationImportFinished,
+  relationImportFailed,
+);

@@ -6,9 +6,8 @@ import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from '#domains/repositories/writing.ts';
-import { actorFor } from '#domains/tokens/authentication.ts';
+import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
-import { createContextFactory } from '#platform/create-context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { PlacedCommit } from '#platform/git/types.ts';
@@ -110,17 +109,19 @@ export const syncFork = defineJob({
   maxAttempts: 3,
   // The number of commits is only limited by the source.
   long: true,
-  run: async ({ services, signal, requestId }, { project_id, user_id, branch }, { lastAttempt }) => {
-    const actor = await actorFor(services, user_id);
-    if (!actor) return; // the account was closed meanwhile
-    const ctx = createContextFactory(services)({ actor, requestId, signal });
-    const fork = await findProject(ctx, { id: project_id });
-    if (!fork) return;
+  run: async (hub, { project_id, user_id, branch }, { lastAttempt }) => {
+    const project = await findProject(hub, { id: project_id });
+    if (!project) return;
+    let ctx: Context | null = null;
     try {
-      await update(ctx, fork, branch);
+      ctx = await contextFor(hub, user_id, project_id);
+      const fork = ctx && (await findProject(ctx, { id: project_id }));
+      if (ctx && fork) await update(ctx, fork, branch);
     } catch (error) {
       const isRefused = error instanceof DomainError;
-      if (isRefused || lastAttempt) await tell(ctx, fork, branch, isRefused ? error.message : 'The sync failed');
+      if (isRefused || lastAttempt) {
+        await tell(ctx ?? hub, project, branch, isRefused ? error.message : 'The sync failed');
+      }
       if (!isRefused) throw error;
     }
   },

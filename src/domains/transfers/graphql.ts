@@ -3,10 +3,10 @@ import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type Types } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { subscriptionField, type Update, updateFields, updateOf } from '#graphql/subscription.ts';
 import type { Context } from '#platform/context.ts';
 import { apiUrl } from '#platform/urls.ts';
 import { scheduleExport } from './commands.ts';
@@ -61,7 +61,7 @@ interface RelationProgress {
   readonly total: number;
 }
 
-const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelationProgress').implement({
+export const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelationProgress').implement({
   description: 'The progress of one relation, such as `issues`, in items.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
@@ -71,7 +71,7 @@ const RelationProgressRef = builder.objectRef<RelationProgress>('TransferRelatio
   }),
 });
 
-const relationsOf = (counts: RelationCounts): RelationProgress[] =>
+export const relationsOf = (counts: RelationCounts): RelationProgress[] =>
   Object.entries(counts).map(([name, { done, total }]) => ({ name, done, total }));
 
 const downloadUrl = (ctx: Context, project: Pick<ProjectRow, 'id'>): string =>
@@ -152,6 +152,8 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
     }),
     bytes: t.expose('bytes', { type: 'BigInt', nullable: false }),
     totalBytes: t.expose('total_bytes', { type: 'BigInt' }),
+    downloadedBytes: t.expose('download_bytes', { type: 'BigInt', nullable: false }),
+    downloadSize: t.expose('download_size', { type: 'BigInt', description: 'Size of a remote archive.' }),
     startedAt: t.expose('started_at', { type: 'Time' }),
     finishedAt: t.expose('finished_at', { type: 'Time' }),
     failedRelations: t.connection(
@@ -212,33 +214,34 @@ mutationField('projectExport', {
   },
 });
 
-interface Update<P> {
-  readonly cursor: string;
-  readonly at: string;
-  readonly payload: P;
+interface TransferUpdate<Progress> extends Update {
+  readonly payload: Progress;
 }
 
-const ExportUpdateRef = builder.objectRef<Update<ExportProgress>>('ProjectExportUpdate').implement({
+/** Returns the fields that the updates of exports and imports share. */
+const progressFields = <Transfer extends TransferUpdate<ExportProgress | ImportProgress>>(
+  t: PothosSchemaTypes.ObjectFieldBuilder<Types, Transfer>,
+) => ({
+  ...updateFields(t),
+  progress: t.float({ nullable: false, description: 'In percent.', resolve: ({ payload }) => payload.percentage }),
+  relations: t.field({
+    type: [RelationProgressRef],
+    nullable: { list: false, items: false },
+    resolve: ({ payload }) => relationsOf(payload.relations),
+  }),
+  bytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.bytes }),
+  totalBytes: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.total_bytes }),
+  error: t.string({ resolve: ({ payload }) => payload.error }),
+});
+
+const ExportUpdateRef = builder.objectRef<TransferUpdate<ExportProgress>>('ProjectExportUpdate').implement({
   description: 'The state of an export at one moment.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
-    cursor: t.exposeString('cursor', {
-      nullable: false,
-      description: 'Pass it as `after` to continue after this update.',
-    }),
-    at: t.expose('at', { type: 'Time', nullable: false }),
+    ...progressFields(t),
     exportId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
     status: t.field({ type: ExportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
-    progress: t.float({ nullable: false, description: 'In percent.', resolve: ({ payload }) => payload.percentage }),
-    relations: t.field({
-      type: [RelationProgressRef],
-      nullable: { list: false, items: false },
-      resolve: ({ payload }) => relationsOf(payload.relations),
-    }),
-    bytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.bytes }),
-    totalBytes: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.total_bytes }),
     size: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.size }),
-    error: t.string({ resolve: ({ payload }) => payload.error }),
   }),
 });
 
@@ -252,33 +255,21 @@ subscriptionField('projectExportUpdated', {
     return { kinds: EXPORT_KINDS, project_id: project.id };
   },
   resolve: async (event) => ({
-    cursor: eventCursor(event),
-    at: event.created_at,
+    ...updateOf(event),
     payload: exportProgress.parse(event.payload),
   }),
 });
 
-const ImportUpdateRef = builder.objectRef<Update<ImportProgress>>('ProjectImportUpdate').implement({
+const ImportUpdateRef = builder.objectRef<TransferUpdate<ImportProgress>>('ProjectImportUpdate').implement({
   description: 'The state of an import at one moment.',
   extensions: { viewerIndependent: true },
   fields: (t) => ({
-    cursor: t.exposeString('cursor', {
-      nullable: false,
-      description: 'Pass it as `after` to continue after this update.',
-    }),
-    at: t.expose('at', { type: 'Time', nullable: false }),
+    ...progressFields(t),
     importId: t.id({ nullable: false, resolve: ({ payload }) => String(payload.id) }),
     status: t.field({ type: ImportStatusEnum, nullable: false, resolve: ({ payload }) => payload.status }),
-    progress: t.float({ nullable: false, description: 'In percent.', resolve: ({ payload }) => payload.percentage }),
-    relations: t.field({
-      type: [RelationProgressRef],
-      nullable: { list: false, items: false },
-      resolve: ({ payload }) => relationsOf(payload.relations),
-    }),
-    bytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.bytes }),
-    totalBytes: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.total_bytes }),
+    downloadedBytes: t.field({ type: 'BigInt', nullable: false, resolve: ({ payload }) => payload.download_bytes }),
+    downloadSize: t.field({ type: 'BigInt', resolve: ({ payload }) => payload.download_size }),
     failedRelationsCount: t.int({ nullable: false, resolve: ({ payload }) => payload.failed_relations }),
-    error: t.string({ resolve: ({ payload }) => payload.error }),
   }),
 });
 
@@ -294,8 +285,7 @@ subscriptionField('projectImportUpdated', {
     return { kinds: IMPORT_KINDS, project_id: replacement?.project_id ?? project.id };
   },
   resolve: async (event) => ({
-    cursor: eventCursor(event),
-    at: event.created_at,
+    ...updateOf(event),
     payload: importProgress.parse(event.payload),
   }),
 });

@@ -1,4 +1,5 @@
 import type { CheckedSource } from '#domains/projects/importing.ts';
+import { outboundPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context } from '#platform/context.ts';
@@ -8,7 +9,6 @@ import { encrypt } from '#platform/secrets.ts';
 import { beginImport } from './begin-import.ts';
 import { limitImportsByUrl } from './import-limit.ts';
 import { GIT_TYPE } from './model.ts';
-import { outboundPolicy } from './outbound.ts';
 
 /**
  * Checks the address to clone a new project's repository from. A job does the clone. The credentials stay encrypted

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { tooManyRequests } from '#platform/errors.ts';
+import { DomainError } from '#platform/errors.ts';
 import { GIT_TYPE } from './model.ts';
 
 /** By then another import may have ended. */
@@ -23,10 +23,15 @@ export const limitImportsByUrl = async (tx: Tx): Promise<void> => {
     .selectFrom('project_imports')
     .select('id')
     .where('user_id', '=', userId)
-    .where('import_type', '=', GIT_TYPE)
+    // Repositories keep their address until the end, archives until they are downloaded.
+    .where((row) => row.or([row('import_type', '=', GIT_TYPE), row('source_url', 'is not', null)]))
     .where('status', 'in', RUNNING_IMPORT)
     .limit(limit)
     .execute();
   if (unfinished.length < limit) return;
-  throw tooManyRequests(RETRY_AFTER_SECONDS);
+  throw new DomainError(
+    'too_many_requests',
+    `The limit of waiting or running imports by URL is ${limit} for each user (concurrent_url_imports_limit). Try again later.`,
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
 };

@@ -1,11 +1,15 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { getSettings } from '#domains/settings/queries.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { removeFiles } from '#platform/remove-files.ts';
+import { archiveKeys } from './downloading/keys.ts';
 import { failExport, runExport } from './exporting/run.ts';
 import { failImport } from './importing/finish.ts';
 import { removeFailedProjects } from './importing/leftovers.ts';
 import { runImport } from './importing/run.ts';
+import { runRelationImport } from './relation-imports/run.ts';
+import { failRelationImport } from './relation-imports/store.ts';
 
 const MAX_ATTEMPTS = 6;
 
@@ -22,21 +26,39 @@ export const importProject = defineJob({
   input: z.object({ import_id: z.number() }),
   maxAttempts: MAX_ATTEMPTS,
   long: true,
-  run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
+  run: async (ctx, { import_id }, run) => {
+    await runImport(ctx, import_id, run);
+  },
 });
 
-/** Does the same for clones by URL. These jobs run apart, so that slow or hanging servers do not delay other work. */
+/**
+ * Does the same for clones by URL, and downloads remote archives. These jobs run apart, so that slow or hanging servers
+ * do not delay other work.
+ */
 export const importByUrl = defineJob({
   name: 'transfers.import_by_url',
   input: z.object({ import_id: z.number() }),
   maxAttempts: MAX_ATTEMPTS,
   remote: true,
-  run: (ctx, { import_id }, run) => runImport(ctx, import_id, run),
+  run: async (ctx, { import_id }, run) => {
+    if ((await runImport(ctx, import_id, run)) === 'downloaded')
+      await ctx.transaction(async (tx) => tx.enqueue(importProject, { import_id }, { key: importKey(import_id) }));
+  },
+});
+
+/** Imports a single relation. */
+export const importSingleRelation = defineJob({
+  name: 'transfers.import_relation',
+  input: z.object({ relation_import_id: z.number() }),
+  maxAttempts: MAX_ATTEMPTS,
+  long: true,
+  run: (ctx, { relation_import_id }, run) => runRelationImport(ctx, relation_import_id, run),
 });
 
 /** The keys that identify the jobs. */
 export const exportKey = (id: number): string => `transfers.export:${id}`;
 export const importKey = (id: number): string => `transfers.import:${id}`;
+export const relationImportKey = (id: number): string => `transfers.import_relation:${id}`;
 
 const GIVEN_UP = 'The job failed after several attempts.';
 const MIN_AGE_SECONDS = 30;
@@ -51,34 +73,47 @@ export const endAbandoned = defineJob({
     const abandoned = async (table: string, key: string): Promise<number[]> => {
       const { rows } = await sql<{ id: number }>`
         select t.id from ${sql.table(table)} t
-        where t.status in ('queued', 'scheduled', 'started')
+        where t.status in ('queued', 'scheduled', 'created', 'started')
           and t.created_at < now() - make_interval(secs => ${MIN_AGE_SECONDS})
           and not exists (select from graphile_worker.jobs j where j.key = ${key} || t.id
             and (j.locked_at is not null or j.attempts < j.max_attempts))`.execute(ctx.db);
       return rows.map(({ id }) => id);
     };
     for (const id of await abandoned('project_exports', 'transfers.export:')) await failExport(ctx, id, GIVEN_UP);
-    for (const id of await abandoned('project_imports', 'transfers.import:')) await failImport(ctx, id, GIVEN_UP);
+    for (const id of await abandoned('project_imports', 'transfers.import:'))
+      await failImport(ctx, id, GIVEN_UP, { keepsArchive: true });
+    for (const id of await abandoned('relation_imports', 'transfers.import_relation:'))
+      await failRelationImport(ctx, id, GIVEN_UP);
   },
 });
 
 const EXPIRED_AT_ONCE = 500;
 
-/** Removes exported files that have expired. */
+/** Removes exported files that have expired, and the archives of failed imports after the same time. */
 export const removeExpired = defineJob({
   name: 'transfers.remove_expired',
   input: z.object({}),
   maxAttempts: 3,
   cron: '*/10 * * * *',
   run: async (ctx) => {
+    const { export_file_lifetime_hours: hours } = await getSettings(ctx);
     await ctx.transaction(async (tx) => {
-      const { rows } = await sql<{ storage_key: string }>`
+      const { rows: exported } = await sql<{ storage_key: string }>`
         update project_exports set storage_key = null from (
           select id, storage_key from project_exports where expires_at < now() and storage_key is not null
           order by id limit ${EXPIRED_AT_ONCE} for update skip locked) old
         where project_exports.id = old.id returning old.storage_key`.execute(tx.db);
-      if (rows.length > 0)
-        tx.enqueue(removeFiles, { disk_paths: [], storage_keys: rows.map(({ storage_key }) => storage_key) });
+      const { rows: imported } = await sql<{ storage_key: string | null; download_parts: string[] }>`
+        update project_imports
+        set storage_key = null, source_url = null, download_parts = '{}', download_part_bytes = 0, checkpoint = '{}'
+        from (
+          select id, storage_key, download_parts from project_imports
+          where status = 'failed' and (storage_key is not null or source_url is not null or download_parts <> '{}')
+            and finished_at < now() - make_interval(hours => ${hours}::int)
+          order by finished_at limit ${EXPIRED_AT_ONCE} for update skip locked) old
+        where project_imports.id = old.id returning old.storage_key, old.download_parts`.execute(tx.db);
+      const storage_keys = [...exported.map(({ storage_key }) => storage_key), ...imported.flatMap(archiveKeys)];
+      if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
     });
   },
 });

@@ -16,7 +16,8 @@ export class Pace {
     return performance.now() - this.#last >= EVENT_EVERY_MS;
   }
 
-  told(): void {
+  /** Starts the pause until the next event. */
+  emitted(): void {
     this.#last = performance.now();
   }
 }
@@ -24,3 +25,6 @@ export class Pace {
 /** Returns the progress in percent, at most 99. The last percent stands for finishing. */
 export const percentageOf = (done: number, total: number): number =>
   total <= 0 ? 0 : Math.min(99, Math.round((done / total) * 9_900) / 100);
+
+/** The share of an import that the download of its archive counts for, in percent. */
+export const DOWNLOAD_SHARE = 50;

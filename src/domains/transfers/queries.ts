@@ -7,8 +7,10 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { ImportFailures } from '#platform/db/tables.ts';
-import { DomainError, notFound } from '#platform/errors.ts';
+import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { type ExportRow, type ExportState, exportStatus, type ImportRow } from './model.ts';
+import { readCounts } from './progress.ts';
+import { RELATIONS } from './relations/all.ts';
 
 export type ImportFailureRow = Selectable<ImportFailures>;
 
@@ -53,7 +55,7 @@ export interface ExportFile {
 }
 
 /**
- * Returns the finished archive for download.
+ * Returns the finished archive for download. One with relations that only administrators see is for administrators.
  *
  * @throws DomainError `not_found` if there is none, `forbidden`
  */
@@ -62,7 +64,15 @@ export const getExportFile = async (ctx: Context, project: ProjectRow): Promise<
   const found = file?.storage_key ? await ctx.services.storage.stat(file.storage_key) : null;
   if (!file?.storage_key || !file.filename || !found)
     throw new DomainError('not_found', '404 Not found or has expired');
+  if (!ctx.actor.isAdmin && holdsPrivateRelations(file)) {
+    throw forbidden('An administrator exported what only administrators may see. Export the project again');
+  }
   return { key: file.storage_key, filename: file.filename, size: found.size };
+};
+
+const holdsPrivateRelations = ({ relations }: ExportRow): boolean => {
+  const counts = readCounts(relations);
+  return RELATIONS.some(({ name, forAdministrators }) => forAdministrators && (counts[name]?.done ?? 0) > 0);
 };
 
 /**

@@ -3,6 +3,8 @@ import { IMPORT_STATUSES, nameWithNamespace, type ProjectRow } from '#domains/pr
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
+import { apiLink } from '#rest/v5.ts';
+import { importStats } from './importing/stats.ts';
 import { EXPORT_STATUSES, type ExportState, type ImportRow, importTypeOf } from './model.ts';
 import type { ImportFailureRow } from './queries.ts';
 
@@ -31,17 +33,19 @@ export const exportRecord = z
   .object({
     ...head,
     export_status: z.enum(EXPORT_STATUSES),
-    _links: z.object({ api_url: z.string(), web_url: z.string() }).optional(),
+    export_error: z.string().nullable().describe('Why the latest export, or its upload, failed.'),
+    _links: z.object({ api_url: apiLink(z.string()), web_url: apiLink(z.string()) }).optional(),
   })
   .meta({ id: 'ProjectExportStatus' });
 
 export const toExportRecord = (
   ctx: Context,
   project: ProjectRow,
-  { status }: ExportState,
+  { status, latest }: ExportState,
 ): z.output<typeof exportRecord> => ({
   ...toHead(project),
   export_status: status,
+  export_error: latest?.error ?? null,
   ...(status === 'finished'
     ? {
         _links: {
@@ -75,6 +79,9 @@ export const importRecord = z
       }),
     ),
     import_error: z.string().nullable(),
+    stats: importStats
+      .optional()
+      .describe('The number of objects of each kind in the source, and of those that were imported.'),
   })
   .meta({ id: 'ProjectImportStatus' });
 
@@ -93,4 +100,5 @@ export const toImportRecord = (
     created_at: isoTime(failure.created_at),
   })),
   import_error: (problems && row?.import_error) ?? null,
+  ...(row?.stats ? { stats: importStats.parse(row.stats) } : {}),
 });

@@ -1,29 +1,28 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { getSettings } from '#domains/settings/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context } from '#platform/context.ts';
 import type { ByteRange } from '#platform/storage/storage.ts';
-import { anyHash, boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.ts';
+import { boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.ts';
 import { route, streamRoute } from '#rest/route.ts';
 import { scheduleExport, scheduleImport } from './commands.ts';
 import { ARCHIVE_TYPE } from './model.ts';
 import { findImport, getExportFile, getExportState, listImportFailures, tellsProblems } from './queries.ts';
 import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
+import { controlRoutes } from './rest/control.ts';
 import { forkRoutes } from './rest/forks.ts';
+import { relationImportRoutes, uploadedArchive } from './rest/relation-imports.ts';
+import { overrideParams, remoteImportRoutes } from './rest/remote-imports.ts';
 
 const tag = 'Exports and imports';
-const MIB = 1024 * 1024;
 const MAX_FAILURES = 100;
-
-const maxImportBytes = async (ctx: Context): Promise<number | null> => {
-  const { max_import_size } = await getSettings(ctx);
-  return max_import_size === 0 ? null : max_import_size * MIB;
-};
 
 export const routes = [
   ...forkRoutes,
+  ...remoteImportRoutes,
+  ...relationImportRoutes,
+  ...controlRoutes,
   route({
     method: 'POST',
     path: '/projects/:id/export',
@@ -76,15 +75,11 @@ export const routes = [
     tag,
     summary: 'Import a project from an archive',
     input: {
-      file: fileUpload({ maxBytes: maxImportBytes }),
+      file: fileUpload(uploadedArchive),
       path: text({ max: 255 }),
       name: text({ max: 255 }).nullish(),
       namespace: idOrPath().nullish(),
-      override_params: anyHash()
-        .nullish()
-        .describe(
-          'Overrides what the archive says: every attribute of `PUT /projects/:id` except `avatar`, and `archived`. Other names are refused. Empty values override nothing.',
-        ),
+      override_params: overrideParams(),
       overwrite: boolean().default(false),
     },
     response: importRecord,

@@ -24,3 +24,20 @@ export const updateStartedImport = async (
   if (!row) throw new Superseded();
   return row;
 };
+
+/**
+ * Locks a running import until the end of the transaction, on behalf of its current attempt.
+ *
+ * @throws Superseded if it has ended or another attempt runs it
+ */
+export const lockStartedImport = async (tx: Tx, { id, attempt }: Pick<ImportRow, 'id' | 'attempt'>): Promise<void> => {
+  const row = await tx.db
+    .selectFrom('project_imports')
+    .select('id')
+    .where('id', '=', id)
+    .where('attempt', '=', attempt)
+    .where('status', '=', 'started')
+    .forUpdate()
+    .executeTakeFirst();
+  if (!row) throw new Superseded();
+};

@@ -2,7 +2,13 @@ import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
-import { type Container, getContainer, ownerColumns, requireContainerAbility } from '#domains/planning/container.ts';
+import {
+  type Container,
+  getContainer,
+  lockContainer,
+  ownerColumns,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { removeFiles } from '#platform/remove-files.ts';
@@ -32,16 +38,17 @@ const SECRET_BYTES = 20;
  * @throws as `getContainer`, `forbidden`
  */
 export const createUpload = async (ctx: Context, name: ContainerName, file: SentAttachment) => {
-  const container = await getContainer(ctx, name.kind, name.id);
-  requireContainerAbility(ctx, container, 'upload_file');
+  const seen = await getContainer(ctx, name.kind, name.id);
+  requireContainerAbility(ctx, seen, 'upload_file');
   const secret = randomBytes(SECRET_BYTES).toString('hex');
-  const storage_key = uploadFolder(container.kind, containerId(container)) + secret;
-  // If the process dies before the row is inserted, this job removes the file.
+  const storage_key = uploadFolder(seen.kind, containerId(seen)) + secret;
+  // This job removes the file if no row is inserted: the process dies, or the caller loses their role meanwhile.
   const runAt = new Date(ctx.clock.now().getTime() + HOUR_MS);
   await ctx.transaction(async (tx) => tx.enqueue(dropUnclaimed, { storage_key }, { runAt }));
   const { size } = await ctx.services.storage.write(storage_key, await file.open(), { signal: ctx.signal });
-  const row = await ctx.transaction(async (tx) => {
-    const made = await tx.db
+  return ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'upload_file');
+    const row = await tx.db
       .insertInto('uploads')
       .values({
         ...ownerColumns(container),
@@ -53,11 +60,10 @@ export const createUpload = async (ctx: Context, name: ContainerName, file: Sent
       })
       .returningAll()
       .executeTakeFirstOrThrow();
-    await addToStatistics(tx, made.project_id, size);
-    tx.emit(uploadCreated, told(container, made));
-    return made;
+    await addToStatistics(tx, row.project_id, size);
+    tx.emit(uploadCreated, told(container, row));
+    return { container, row };
   });
-  return { container, row };
 };
 
 /** Deletes an upload. Requires a Maintainer. @throws as `getUpload` */
@@ -73,8 +79,9 @@ export const deleteUploadAt = async (ctx: Context, name: ContainerName, address:
 };
 
 const remove = async (ctx: Context, name: ContainerName, { id }: UploadRow): Promise<void> => {
-  const container = await administeredContainer(ctx, name);
+  const seen = await administeredContainer(ctx, name);
   await ctx.transaction(async (tx) => {
+    const container = await lockContainer(tx, seen, 'admin_uploads');
     const gone = await tx.db.deleteFrom('uploads').where('id', '=', id).returningAll().executeTakeFirst();
     if (!gone) return;
     await addToStatistics(tx, gone.project_id, -gone.size);
@@ -83,7 +90,8 @@ const remove = async (ctx: Context, name: ContainerName, { id }: UploadRow): Pro
   });
 };
 
-const addToStatistics = async (tx: Tx, projectId: number | null, bytes: number): Promise<void> => {
+/** Adds to the size of the uploads of a project. */
+export const addToStatistics = async (tx: Tx, projectId: number | null, bytes: number): Promise<void> => {
   if (projectId === null) return;
   await tx.db
     .updateTable('project_statistics')

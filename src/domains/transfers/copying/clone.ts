@@ -1,16 +1,13 @@
 import { sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/queries.ts';
+import { outboundPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { decrypt } from '#platform/secrets.ts';
-import { emitImport } from '../emit-progress.ts';
-import { importProgressed } from '../events.ts';
+import { ByteProgress } from '../byte-progress.ts';
 import { type ImportRow, TransferError } from '../model.ts';
-import { outboundPolicy } from '../outbound.ts';
-import { Pace } from '../progress.ts';
-import { updateStartedImport } from '../update-import.ts';
 import { finishCopy } from './finish.ts';
 import { openRemote } from './remote.ts';
 
@@ -23,7 +20,7 @@ export const cloneRepository = async (ctx: Context, row: ImportRow, project: Pro
   const settings = await getSettings(ctx);
   const address = decrypt(ctx.services.secretKey, row.source_url);
   const maxBytes = settings.max_decompressed_archive_size * MIB;
-  const progress = new Progress(ctx, row, project);
+  const progress = new ByteProgress(ctx, row, project, (bytes) => ({ bytes: sql`greatest(bytes, ${bytes}::bigint)` }));
   try {
     const remote = await openRemote(ctx, address, {
       policy: await outboundPolicy(ctx),
@@ -35,7 +32,7 @@ export const cloneRepository = async (ctx: Context, row: ImportRow, project: Pro
       maxFiles: settings.push_max_files,
       timeoutMs: TIMEOUT_MS,
       signal: ctx.signal,
-      onProgress: (bytes) => progress.come(bytes),
+      onProgress: (bytes) => progress.report(bytes),
     });
     await progress.settled();
     await finishCopy(ctx, row, project, { branches, defaultBranch });
@@ -58,37 +55,3 @@ const reasonOf = (error: unknown): string | null => {
 };
 
 const sentence = (text: string): string => (text.endsWith('.') ? text : `${text}.`);
-
-/** Emits progress events with the received bytes, at a limited rate. */
-class Progress {
-  readonly #ctx: Context;
-  readonly #row: ImportRow;
-  readonly #project: ProjectRow;
-  readonly #pace = new Pace();
-  #telling: Promise<void> = Promise.resolve();
-
-  constructor(ctx: Context, row: ImportRow, project: ProjectRow) {
-    this.#ctx = ctx;
-    this.#row = row;
-    this.#project = project;
-  }
-
-  come(bytes: number): void {
-    if (!this.#pace.isDue()) return;
-    this.#pace.told();
-    this.#telling = this.#telling.then(() => this.#tell(bytes));
-    // Errors surface in `settled`.
-    this.#telling.catch(() => undefined);
-  }
-
-  settled(): Promise<void> {
-    return this.#telling;
-  }
-
-  #tell(bytes: number): Promise<void> {
-    return this.#ctx.transaction(async (tx) => {
-      const row = await updateStartedImport(tx, this.#row, { bytes: sql`greatest(bytes, ${bytes}::bigint)` });
-      await emitImport(tx, this.#project, row, importProgressed);
-    });
-  }
-}

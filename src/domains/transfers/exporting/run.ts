@@ -2,8 +2,9 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { findUser } from '#domains/users/queries.ts';
 import { createArchiveWriter } from '#platform/archive/write-archive.ts';
-import type { Context } from '#platform/context.ts';
+import { type Context, systemActor } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { JobRun } from '#platform/jobs.ts';
 import { removeFiles } from '#platform/remove-files.ts';
@@ -20,6 +21,8 @@ import {
   TransferError,
 } from '../model.ts';
 import { Pace, percentageOf } from '../progress.ts';
+import { whileCurrent } from '../while-current.ts';
+import { mailExportEnd } from './mails.ts';
 import { upload } from './upload.ts';
 import { atOneMoment, countRelations, writeProject } from './write.ts';
 
@@ -34,7 +37,7 @@ export const runExport = async (ctx: Context, exportId: number, run: JobRun): Pr
     const project = await findProject(ctx, { id: row.project_id });
     if (!project) return;
     await removeLeftovers(ctx, row);
-    await produce(ctx, row, project);
+    await whileCurrent(ctx, 'project_exports', row, (current) => produce(current, row, project));
   } catch (error) {
     if (error instanceof Superseded) {
       ctx.log.warn({ export_id: exportId }, 'another attempt took over the export');
@@ -79,6 +82,9 @@ const removeLeftovers = async (ctx: Context, { project_id }: ExportRow): Promise
 
 const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<void> => {
   const settings = await getSettings(ctx);
+  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
+  // The job may have waited. A user who has lost administrator rights must not use them here.
+  const forAdministrator = row.by_administrator && user?.is_admin === true && user.state === 'active';
   const { storage, config } = ctx.services;
   const key = `${folderOf(project.id)}${row.id}-${row.attempt}.tar.gz`;
   const archive = createArchiveWriter({ temporaryDirectory: join(config.dataDir, 'tmp') });
@@ -91,9 +97,10 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
   stored.catch(() => undefined);
   try {
     await atOneMoment(ctx, async (db) => {
-      const tracker = new Tracker(ctx, row, project, await countRelations(db, project.id));
+      const tracker = new Tracker(ctx, row, project, await countRelations(db, project.id, forAdministrator));
       await tracker.begin();
       await writeProject(ctx, db, project, archive, {
+        forAdministrator,
         description: row.description,
         onLines: (relation, done) => tracker.lines(relation, done),
         onBundle: (bytes) => tracker.bundle(bytes),
@@ -102,8 +109,8 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
     });
     await archive.finish();
     const { size } = await stored;
-    await upload(ctx, row, key, size);
-    await finish(ctx, row, project, { key, size, lifetimeHours: settings.export_file_lifetime_hours });
+    const error = await upload(ctx, row, key, size);
+    await finish(ctx, row, project, { key, size, error, lifetimeHours: settings.export_file_lifetime_hours });
   } catch (error) {
     archive.abort(error instanceof Error ? error : new Error(String(error)));
     // If the size limit stops the file, writing the archive fails too. The limit is the true reason.
@@ -164,7 +171,7 @@ class Tracker {
   }
 
   async #write(): Promise<void> {
-    this.#pace.told();
+    this.#pace.emitted();
     await this.#ctx.transaction(async (tx) => {
       const row = await tx.db
         .updateTable('project_exports')
@@ -188,7 +195,13 @@ const finish = async (
   ctx: Context,
   { id, attempt }: ExportRow,
   project: ProjectRow,
-  file: { readonly key: string; readonly size: number; readonly lifetimeHours: number },
+  file: {
+    readonly key: string;
+    readonly size: number;
+    /** Why the archive could not be uploaded. It can still be downloaded. */
+    readonly error: string | null;
+    readonly lifetimeHours: number;
+  },
 ): Promise<void> => {
   await ctx.transaction(async (tx) => {
     const row = await tx.db
@@ -198,6 +211,7 @@ const finish = async (
         percentage: 100,
         storage_key: file.key,
         size: file.size,
+        error: file.error,
         bytes: file.size,
         total_bytes: file.size,
         filename: downloadName(tx.clock.now(), project.full_path),
@@ -220,6 +234,7 @@ const finish = async (
     if (older.length > 0)
       tx.enqueue(removeFiles, { disk_paths: [], storage_keys: older.map(({ storage_key }) => storage_key) });
     await emitExport(tx, project, row, exportFinished);
+    await mailExportEnd(tx, project, row);
   });
 };
 
@@ -233,13 +248,17 @@ export const failExport = async (ctx: Context, id: number, error: string, attemp
       .where('status', 'in', RUNNING_EXPORT);
     if (attempt !== undefined) update = update.where('attempt', '=', attempt);
     const row = await update.returningAll().executeTakeFirst();
-    if (row) await emitExport(tx, null, row, exportFailed);
+    if (!row) return;
+    await emitExport(tx, null, row, exportFailed);
+    const project = await findProject({ ...tx, actor: systemActor }, { id: row.project_id });
+    if (project) await mailExportEnd(tx, project, row);
   });
 };
 
 /** Returns the message if a retry would not help, or null if it might. */
 const reasonOf = (error: unknown): string | null => {
   if (error instanceof TransferError) return error.message;
-  if (error instanceof DomainError && error.code === 'too_large') return 'The export is larger than allowed.';
+  if (error instanceof DomainError && error.code === 'too_large')
+    return 'The export is larger than the limit of this instance (max_export_size).';
   return null;
 };

@@ -1,11 +1,16 @@
 import { sql } from 'kysely';
+import { approvalSettingsToArchive } from '#domains/approvals/archive.ts';
+import { errorTrackingToArchive } from '#domains/error-tracking/archive.ts';
 import { attributesToArchive } from '#domains/projects/archive.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
+import { pushRuleToArchive } from '#domains/push-rules/archive.ts';
 import { writeLines } from '#platform/archive/ndjson.ts';
 import type { ArchiveWriter } from '#platform/archive/write-archive.ts';
+import { notePassed } from '#platform/collect.ts';
 import type { Context } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { VERSION } from '#platform/version.ts';
+import { writeFiles } from '../archive-files.ts';
 import { ARCHIVE_VERSION, type RelationCounts } from '../model.ts';
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
 import type { ChildReading, Relation } from '../relations/relation.ts';
@@ -13,9 +18,10 @@ import type { ChildReading, Relation } from '../relations/relation.ts';
 /** Lines per query. Starts small, then adapts so that a page has about `PAGE_CHARACTERS`. */
 const FIRST_PAGE = 100;
 const MAX_PAGE = 1_000;
-const PAGE_CHARACTERS = 8 * 1024 * 1024;
+const PAGE_CHARACTERS = 1024 * 1024;
 
 export interface WriteOptions {
+  readonly forAdministrator: boolean;
   /** Replaces the project's own description. */
   readonly description: string | null;
   /** Called after each page, with the relation and its lines so far. */
@@ -23,10 +29,17 @@ export interface WriteOptions {
   readonly onBundle: (bytes: number) => Promise<void>;
 }
 
+const relationsFor = (forAdministrator: boolean): readonly Relation[] =>
+  RELATIONS.filter((relation) => forAdministrator || !relation.forAdministrators);
+
 /** Returns the number of lines of each relation. */
-export const countRelations = async (db: Database, projectId: number): Promise<RelationCounts> => {
+export const countRelations = async (
+  db: Database,
+  projectId: number,
+  forAdministrator: boolean,
+): Promise<RelationCounts> => {
   const counts: Record<string, { done: number; total: number }> = {};
-  for (const { name, reading } of RELATIONS) {
+  for (const { name, reading } of relationsFor(forAdministrator)) {
     const { rows } = await reading.count(projectId).execute(db);
     counts[name] = { done: 0, total: rows[0]?.count ?? 0 };
   }
@@ -49,22 +62,34 @@ export const writeProject = async (
   await archive.entry('GITLAB_REVISION', 'millrace\n');
   const attributes = attributesToArchive(project, 'project');
   if (options.description !== null) attributes.description = options.description;
-  await archive.entry('tree/project.json', JSON.stringify({ ...attributes, import_type: 'gitlab_project' }));
+  const approvals = await approvalSettingsToArchive({ db }, project.id);
+  await archive.entry(
+    'tree/project.json',
+    JSON.stringify({ ...attributes, ...approvals, import_type: 'gitlab_project' }),
+  );
   for (const file of SETTING_FILES) {
     await archive.entry(`tree/project/${file}.ndjson`, `${JSON.stringify(attributesToArchive(project, file))}\n`);
   }
-  for (const relation of RELATIONS) {
+  const rule = await pushRuleToArchive({ db }, project.id);
+  if (rule) await archive.entry('tree/project/push_rule.ndjson', `${JSON.stringify(rule)}\n`);
+  const errorTracking = await errorTrackingToArchive({ db }, project.id);
+  await archive.entry('tree/project/error_tracking_setting.ndjson', `${JSON.stringify(errorTracking)}\n`);
+  for (const relation of relationsFor(options.forAdministrator)) {
     await archive.entry(
       `tree/project/${relation.name}.ndjson`,
       writeLines(readLines(ctx, db, project.id, relation, options)),
     );
   }
+  await writeFiles(ctx, db, project, archive);
   const bundle = await ctx.services.git.createBundle(project.disk_path, { signal: ctx.signal });
   if (bundle) await archive.entry('project.bundle', counted(bundle, options.onBundle));
 };
 
 /**
  * Yields the lines of a relation page by page: the JSON that Postgres built for each row, with its children inserted.
+ *
+ * A cursor gives the ids, so Postgres finds and sorts the rows of the project only once. A page after an id would do
+ * that for each page while the statistics of the table are stale, as they are after an import.
  */
 async function* readLines(
   ctx: Context,
@@ -75,28 +100,35 @@ async function* readLines(
 ): AsyncGenerator<string[]> {
   const children = await presentChildren(db, projectId, reading.children);
   let limit = FIRST_PAGE;
-  const readPage = async (after: number) => (await reading.page(projectId, after, limit).execute(db)).rows;
   let done = 0;
-  for (let page = await readPage(0); page.length > 0; ) {
+  const readPage = async () => {
+    const { rows } = await sql<{ id: number }>`fetch ${sql.lit(limit)} from parents`.execute(db);
+    return rows.length === 0 ? [] : (await reading.page(rows.map(({ id }) => id)).execute(db)).rows;
+  };
+  await sql`declare parents no scroll cursor for ${reading.ids(projectId)}`.execute(db);
+  for (let page = await readPage(); page.length > 0; ) {
     ctx.signal.throwIfAborted();
-    const ids = page.map(({ id }) => id);
-    const found = await readChildren(db, children, ids);
-    const last = ids.at(-1) ?? 0;
+    const found = await readChildren(
+      db,
+      children,
+      page.map(({ id }) => id),
+    );
     const lines = page.map(({ id, line }) => withChildren(line, id, found));
-    const isLast = page.length < limit;
     limit = nextLimit(limit, lines);
     // Read the next page while this one is written.
-    const next = isLast ? Promise.resolve([]) : readPage(last);
+    const next = readPage();
     next.catch(() => undefined);
     yield lines;
     done += page.length;
     await onLines(name, done);
     page = await next;
   }
+  await sql`close parents`.execute(db);
 }
 
 const nextLimit = (limit: number, lines: readonly string[]): number => {
   const characters = lines.reduce((sum, line) => sum + line.length, 0);
+  notePassed(characters);
   const fitting = Math.floor((PAGE_CHARACTERS * lines.length) / Math.max(1, characters));
   return Math.max(1, Math.min(fitting, limit * 4, MAX_PAGE));
 };

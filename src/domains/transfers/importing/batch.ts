@@ -4,10 +4,15 @@ import { type Column, isObject, type Json, objectsIn, Refused, type Row, readRow
 import { insertRows, takeIds } from '../relations/insert-rows.ts';
 import type { ImportLine } from '../relations/relation.ts';
 import type { ImportPeople } from './people.ts';
+import { StatCounter } from './stats.ts';
 
 export interface ImportPlace {
   readonly project_id: number;
+  /** Encrypts new secrets. */
+  readonly secretKey: Buffer;
   readonly creator_id: number | null;
+  /** 0 is unlimited. */
+  readonly maxSnippetBytes: number;
   /** The groups that contain the project. It may use their labels and milestones. */
   readonly namespace_ids: readonly number[];
 }
@@ -29,6 +34,7 @@ export class ImportBatch {
   readonly place: ImportPlace;
   readonly people: ImportPeople;
   readonly failures: Failure[] = [];
+  readonly counter = new StatCounter();
 
   constructor(db: Database, place: ImportPlace, people: ImportPeople) {
     this.db = db;

@@ -6,8 +6,9 @@ import { toJsonb } from '#platform/to-jsonb.ts';
 import { emitImport } from '../emit-progress.ts';
 import { importProgressed } from '../events.ts';
 import type { ImportRow, RelationCounts } from '../model.ts';
-import { Pace, percentageOf } from '../progress.ts';
-import { updateStartedImport } from '../update-import.ts';
+import { DOWNLOAD_SHARE, Pace, percentageOf } from '../progress.ts';
+import { lockStartedImport, updateStartedImport } from '../update-import.ts';
+import { addStats, type ImportStats, importStats, NO_STATS } from './stats.ts';
 import type { Unpacked } from './unpack.ts';
 
 const stored = z.object({
@@ -16,6 +17,7 @@ const stored = z.object({
   /** By relation: the bytes of the finished lines. */
   bytes: z.record(z.string(), z.number()).default({}),
   repository: z.boolean().default(false),
+  stats: importStats.default(NO_STATS),
 });
 type Stored = z.output<typeof stored>;
 
@@ -38,7 +40,7 @@ export class Checkpoint {
     this.#row = row;
     this.#project = project;
     this.#archive = archive;
-    this.#state = stored.safeParse(row.checkpoint).data ?? { lines: {}, bytes: {}, repository: false };
+    this.#state = stored.safeParse(row.checkpoint).data ?? { lines: {}, bytes: {}, repository: false, stats: NO_STATS };
     if (this.#state.repository) this.#bundleBytes = archive.bundle?.size ?? 0;
   }
 
@@ -51,7 +53,7 @@ export class Checkpoint {
   }
 
   /** Runs `write` and records in the same transaction that `done` lines of the relation are finished. */
-  async lines(relation: string, done: number, bytes: number, write: (tx: Tx) => Promise<void>): Promise<void> {
+  async lines(relation: string, done: number, bytes: number, write: (tx: Tx) => Promise<ImportStats>): Promise<void> {
     const { lines, bytes: known } = this.#state;
     await this.#save(
       {
@@ -65,38 +67,49 @@ export class Checkpoint {
 
   async repository(write: (tx: Tx) => Promise<void>): Promise<void> {
     this.#bundleBytes = this.#archive.bundle?.size ?? 0;
-    await this.#save({ ...this.#state, repository: true }, write);
+    await this.#save({ ...this.#state, repository: true }, async (tx) => {
+      await write(tx);
+      return NO_STATS;
+    });
   }
 
   /** Reports how much of the bundle has been read. For progress only. */
   async bundle(bytes: number): Promise<void> {
     this.#bundleBytes = Math.max(bytes, this.#bundleBytes);
-    if (this.#pace.isDue()) await this.#save(this.#state, async () => {});
+    if (this.#pace.isDue()) await this.#save(this.#state, async () => NO_STATS);
   }
 
   /** Reports the start, with all totals. */
   begin(): Promise<void> {
-    return this.#save(this.#state, async () => {});
+    return this.#save(this.#state, async () => NO_STATS);
   }
 
-  async #save(next: Stored, write: (tx: Tx) => Promise<void>): Promise<void> {
+  async #save(position: Stored, write: (tx: Tx) => Promise<ImportStats>): Promise<void> {
     const tells = this.#pace.isDue();
-    const { total } = this.#amounts(next);
-    const { bytes } = this.#amounts(next);
-    await this.#ctx.transaction(async (tx) => {
-      // This update comes first, because it locks the row against a newer attempt until the commit.
+    const { bytes, total } = this.#amounts(position);
+    const next = await this.#ctx.transaction(async (tx) => {
+      // Locks the row against a newer attempt until the commit.
+      await lockStartedImport(tx, this.#row);
+      const saved = { ...position, stats: addStats(position.stats, await write(tx)) };
       const row = await updateStartedImport(tx, this.#row, {
-        checkpoint: toJsonb(next),
-        relations: toJsonb(this.#counts(next)),
-        percentage: sql`greatest(percentage, ${percentageOf(bytes, total)}::float8)`,
+        checkpoint: toJsonb(saved),
+        stats: toJsonb(saved.stats),
+        relations: toJsonb(this.#counts(saved)),
+        percentage: sql`greatest(percentage, ${this.#percentage(bytes, total)}::float8)`,
         bytes: sql`greatest(bytes, ${bytes}::bigint)`,
         total_bytes: total,
       });
-      await write(tx);
       if (tells) await emitImport(tx, this.#project, row, importProgressed);
+      return saved;
     });
-    if (tells) this.#pace.told();
+    if (tells) this.#pace.emitted();
     this.#state = next;
+  }
+
+  /** A download before the import counts for a share of it. */
+  #percentage(bytes: number, total: number): number {
+    const done = percentageOf(bytes, total);
+    return this.#row.download_size === null ? done : DOWNLOAD_SHARE + (done * (100 - DOWNLOAD_SHARE)) / 100;
   }
 
   #counts({ lines }: Stored): RelationCounts {

@@ -1,34 +1,34 @@
 import { sql } from 'kysely';
 import { PUBLIC, visibilityLevel, visibilityName } from '#domains/access/model.ts';
+import { importApprovalSettings } from '#domains/approvals/archive.ts';
+import { importErrorTracking } from '#domains/error-tracking/archive.ts';
 import { lockNamespace } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
-import { raiseIid } from '#domains/projects/commands.ts';
 import { removeProject } from '#domains/projects/deletion.ts';
 import { nextPolicy } from '#domains/projects/expiration-policy.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
 import { lockForks, visibilityLimit } from '#domains/projects/lineage.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { importPushRule } from '#domains/push-rules/archive.ts';
 import type { Actor, Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { removeFiles } from '#platform/remove-files.ts';
+import { archiveKeys } from '../downloading/keys.ts';
+import { openSource } from '../downloading/source.ts';
 import { emitImport } from '../emit-progress.ts';
 import { importFailed, importFinished } from '../events.ts';
-import { type ImportRow, type RelationCounts, Superseded, TransferError } from '../model.ts';
-import { SETTING_FILES } from '../relations/all.ts';
+import { IMPORT_TYPE, type ImportRow, type RelationCounts, Superseded, TransferError } from '../model.ts';
+import { FURTHER_FILES, SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
+import { NUMBERED_RELATIONS } from '../relations/numbered.ts';
 import { updateStartedImport } from '../update-import.ts';
+import { type Failure, ITEM } from './batch.ts';
+import { countUp } from './numbering.ts';
 import { overridesOf } from './overrides.ts';
-import { readSettingsLine } from './relations.ts';
+import { readSettingsLine, recordFailures } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
-
-const COUNTERS = [
-  ['issue', 'issues'],
-  ['merge_request', 'merge_requests'],
-  ['milestone', 'milestones'],
-  ['pipeline', 'pipelines'],
-] as const;
 
 const LEVELS = new Set<unknown>([0, 10, 20]);
 
@@ -44,6 +44,10 @@ export const finishImport = async (
   archive: Unpacked,
 ): Promise<void> => {
   const settings = await readSettings(archive);
+  const further = {
+    push_rule: await readSettingsLine(archive.relations.get('push_rule')),
+    error_tracking_setting: await readSettingsLine(archive.relations.get('error_tracking_setting')),
+  };
   try {
     await ctx.transaction(async (tx) => {
       if (row.replaces_project_id !== null) await lockForks(tx, 'shared');
@@ -55,15 +59,20 @@ export const finishImport = async (
         relations: sql`relations || ${JSON.stringify(settingsCounts(archive))}::jsonb`,
         finished_at: sql`now()`,
         storage_key: null,
+        download_parts: sql`'{}'`,
         checkpoint: '{}',
       });
       const asImporter: Tx = { ...tx, actor: importer };
       const replaced = await findReplaced(asImporter, row);
       const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
       await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
-      await countUp(tx, project.id);
+      await applyFurther(tx, project.id, further);
+      await recordUnknown(tx, project.id, archive);
+      for (const relation of NUMBERED_RELATIONS) await countUp(tx, project.id, relation);
+      await recountOpenIssues(tx, project.id);
       if (row.target_path !== null) await takePlace(asImporter, row, project, { replaced, path: place.full_path });
-      if (row.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [row.storage_key] });
+      const storage_keys = [...archiveKeys(row)];
+      if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
       await emitImport(tx, await getProject(tx, { id: project.id }), done, importFinished);
     });
   } catch (error) {
@@ -77,7 +86,7 @@ export const finishImport = async (
 /** Setting files are applied at the end, all at once, so all their lines are done. */
 const settingsCounts = ({ relations }: Unpacked): RelationCounts =>
   Object.fromEntries(
-    SETTING_FILES.flatMap((name) => {
+    [...SETTING_FILES, ...FURTHER_FILES].flatMap((name) => {
       const lines = relations.get(name)?.lines;
       return lines === undefined ? [] : [[name, { done: lines, total: lines }]];
     }),
@@ -114,6 +123,7 @@ const applySettings = async (
       overrides.container_expiration_policy,
       overrides.container_expiration_policy_attributes,
     ) ?? settings.container_expiration_policy;
+  await importApprovalSettings(tx, project.id, line);
   const level = overrides.visibility_level ?? line.visibility_level;
   const wanted = LEVELS.has(level) ? visibilityName(Number(level)) : 'private';
   const within = visibilityName(Math.min(visibilityLevel(wanted), ceiling));
@@ -132,14 +142,40 @@ const applySettings = async (
     .execute();
 };
 
-/** Raises the counters above the imported numbers and recounts the open issues. */
-const countUp = async (tx: Tx, projectId: number): Promise<void> => {
-  for (const [kind, table] of COUNTERS) {
-    const { rows } = await sql<{ last: number }>`
-      select coalesce(max(iid), 0) as last from ${sql.table(table)} where project_id = ${projectId}`.execute(tx.db);
-    await raiseIid(tx, projectId, kind, rows[0]?.last ?? 0);
+const applyFurther = async (
+  tx: Tx,
+  projectId: number,
+  lines: Readonly<Record<(typeof FURTHER_FILES)[number], Json | null>>,
+): Promise<void> => {
+  const foreign =
+    lines.error_tracking_setting === null ? [] : await importErrorTracking(tx, projectId, lines.error_tracking_setting);
+  if (foreign.length > 0)
+    await recordFailures(tx, projectId, 'error_tracking_setting', [
+      unknownPart(
+        `This hub does not know ${foreign.join(', ')} of error_tracking_setting: ${foreign.length === 1 ? 'it was' : 'they were'} left out`,
+      ),
+    ]);
+  const problem = lines.push_rule && (await importPushRule(tx, projectId, lines.push_rule));
+  if (problem)
+    await recordFailures(tx, projectId, 'push_rule', [
+      { exception_class: 'RecordInvalid', exception_message: problem.slice(0, 1_000), source: ITEM, line_number: 0 },
+    ]);
+};
+
+const unknownPart = (exception_message: string): Failure => ({
+  exception_class: 'RelationUnknown',
+  exception_message,
+  source: ITEM,
+  line_number: 0,
+});
+
+/** Reports what the archive holds and this hub does not know. */
+const recordUnknown = async (tx: Tx, projectId: number, { unknown }: Unpacked): Promise<void> => {
+  for (const { name, items } of unknown) {
+    await recordFailures(tx, projectId, name, [
+      unknownPart(`This hub does not know ${name}: ${items} ${items === 1 ? 'item was' : 'items were'} left out`),
+    ]);
   }
-  await recountOpenIssues(tx, projectId);
 };
 
 /** Returns the project to replace, if the importer may see it. */
@@ -162,8 +198,27 @@ const takePlace = async (
   await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();
 };
 
-/** Marks an import as failed. If `attempt` is given, only while that attempt is the current one. */
-export const failImport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
+interface FailOptions {
+  /** Fails the import only while this attempt is the current one. */
+  readonly attempt?: number;
+  /**
+   * Keeps the archive and the checkpoint, so that the import can be retried until the archive expires. If it is not
+   * downloaded yet, keeps its URL and the parts so far, but not the keys of a bucket.
+   */
+  readonly keepsArchive?: boolean;
+}
+
+/** Credentials must not outlive the import: those of a bucket, and those in the address of a repository. */
+const mayKeepSource = (ctx: Context, { import_type, source_url }: ImportRow): boolean =>
+  source_url === null || (import_type === IMPORT_TYPE && 'url' in openSource(ctx, source_url));
+
+/** Marks an import as failed. */
+export const failImport = async (
+  ctx: Context,
+  id: number,
+  error: string,
+  { attempt, keepsArchive = false }: FailOptions = {},
+): Promise<void> => {
   await ctx.transaction(async (tx) => {
     const before = await tx.db
       .selectFrom('project_imports')
@@ -173,20 +228,20 @@ export const failImport = async (ctx: Context, id: number, error: string, attemp
       .executeTakeFirst();
     if (!before || (before.status !== 'scheduled' && before.status !== 'started')) return;
     if (attempt !== undefined && before.attempt !== attempt) return;
+    const keeps = keepsArchive && mayKeepSource(ctx, before);
     const row = await tx.db
       .updateTable('project_imports')
       .set({
         status: 'failed',
         import_error: error,
         finished_at: sql`now()`,
-        storage_key: null,
-        source_url: null,
-        checkpoint: '{}',
+        ...(keeps ? {} : { source_url: null, storage_key: null, download_parts: sql`'{}'`, checkpoint: '{}' }),
       })
       .where('id', '=', id)
       .returningAll()
       .executeTakeFirstOrThrow();
-    if (before.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
+    const storage_keys = keeps ? [] : [...archiveKeys(before)];
+    if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
     await emitImport(tx, null, row, importFailed);
   });
 };

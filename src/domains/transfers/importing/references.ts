@@ -8,12 +8,12 @@ import {
   type Json,
   moment,
   Refused,
-  readInteger,
   readRow,
   text,
   textOr,
   title,
   typesOf,
+  usableIid,
   word,
 } from '../relations/columns.ts';
 import type { ImportBatch } from './batch.ts';
@@ -27,6 +27,8 @@ export const labelColumns: readonly Column[] = [
   color(),
   text('description'),
   flag('template'),
+  flag('archived'),
+  flag('lock_on_merge'),
   moment('created_at'),
   moment('updated_at'),
 ];
@@ -61,8 +63,8 @@ export const readLabel = (batch: ImportBatch, value: unknown): Reference =>
 /** Reads the milestone in a line or item. @throws Refused */
 export const readMilestone = (batch: ImportBatch, value: unknown): Reference => {
   const found = reference(batch, value, 'milestone', milestoneColumns, isGroupMilestone);
-  const iid = isObject(value) ? readInteger(value.iid) : null;
-  return { ...found, iid: iid !== null && iid > 0 ? iid : null };
+  // A milestone without a usable number gets the next one.
+  return { ...found, iid: isObject(value) ? usableIid(value.iid) : null };
 };
 
 export interface Reference {

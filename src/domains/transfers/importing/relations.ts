@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import pg from 'pg';
 import { type Line, readLineBatches } from '#platform/archive/ndjson.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -9,11 +10,14 @@ import { type Failure, ImportBatch, type ImportPlace, ITEM } from './batch.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import type { ImportPeople } from './people.ts';
 import { findPeople } from './people.ts';
+import { type ImportStats, kindOfRelation, NO_STATS } from './stats.ts';
+import { UnknownKeys } from './unknown-keys.ts';
 import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
 
 const MAX_LINE_BYTES = 32 * 1024 * 1024;
-const BATCH = 1_000;
-const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
+/** Few enough that the young generation holds the lines that are written and those that are read meanwhile. */
+const BATCH = 500;
+export const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
 
 /** Imports every relation of the archive, each from where an earlier attempt stopped. */
 export const importRelations = async (
@@ -29,25 +33,46 @@ export const importRelations = async (
   }
 };
 
-const importRelation = async (
+/** Remembers which lines are finished. */
+export interface LineProgress {
+  doneLines(relation: string): number;
+  /** Runs `write` and records in the same transaction that `done` lines of the relation are finished. */
+  lines(relation: string, done: number, bytes: number, write: (tx: Tx) => Promise<ImportStats>): Promise<void>;
+}
+
+/** Imports one relation from where an earlier attempt stopped. `choose` may leave out lines. */
+export const importRelation = async (
   ctx: Context,
   relation: Relation,
   file: RelationFile,
   place: ImportPlace,
   people: ImportPeople,
-  checkpoint: Checkpoint,
+  checkpoint: LineProgress,
+  choose: (tx: Tx, lines: readonly ImportLine[]) => Promise<readonly ImportLine[]> = async (_tx, lines) => lines,
 ): Promise<void> => {
   const { name } = relation;
+  const unknownKeys = new UnknownKeys(place.project_id, relation);
   const write = async (lines: readonly Line[]): Promise<void> => {
     const done = (lines.at(-1)?.index ?? -1) + 1;
     const bytes = lines.reduce((sum, line) => sum + line.bytes, 0);
+    let unknown: readonly Failure[] = [];
     try {
       await checkpoint.lines(name, done, bytes, async (tx) => {
         const batch = new ImportBatch(tx.db, place, people);
-        const readable = readableLines(batch, lines);
+        const readable = await choose(tx, readableLines(batch, lines));
+        const unreadable = batch.failures.length;
         if (readable.length > 0) await relation.write(batch, readable);
-        await recordFailures(tx, place.project_id, name, batch.failures);
+        unknown = await unknownKeys.find(tx, readable);
+        await recordFailures(tx, place.project_id, name, [...batch.failures, ...unknown]);
+        const kind = kindOfRelation(name);
+        if (kind !== null) {
+          const failed = batch.failures.filter(({ source }) => source === ITEM).length;
+          batch.counter.fetched(kind, lines.length);
+          batch.counter.imported(kind, readable.length + unreadable - failed);
+        }
+        return batch.counter.stats;
       });
+      unknownKeys.saved(unknown);
     } catch (error) {
       if (!isOfTheData(error)) throw error;
       if (lines.length > 1) {
@@ -58,16 +83,18 @@ const importRelation = async (
         return;
       }
       ctx.log.debug({ err: error, relation: name, line: lines[0]?.index }, 'an item could not be imported');
-      await checkpoint.lines(name, done, bytes, (tx) =>
-        recordFailures(tx, place.project_id, name, [
+      await checkpoint.lines(name, done, bytes, async (tx) => {
+        await recordFailures(tx, place.project_id, name, [
           {
             exception_class: 'StatementInvalid',
             exception_message: describe(error),
             source: ITEM,
             line_number: lines[0]?.index ?? 0,
           },
-        ]),
-      );
+        ]);
+        const kind = kindOfRelation(name);
+        return kind === null ? NO_STATS : { fetched: { [kind]: 1 }, imported: {} };
+      });
     }
   };
   const options = { ...LINES, fromIndex: checkpoint.doneLines(name) };
@@ -76,7 +103,7 @@ const importRelation = async (
     await write(batch);
   }
   // Blank lines at the end are never written, but they count as done.
-  if (checkpoint.doneLines(name) < file.lines) await checkpoint.lines(name, file.lines, 0, async () => {});
+  if (checkpoint.doneLines(name) < file.lines) await checkpoint.lines(name, file.lines, 0, async () => NO_STATS);
 };
 
 /** Reads and parses the next batch while the database writes this one. */
@@ -116,18 +143,22 @@ const FAILURE_TYPES = {
   line_number: 'integer',
 };
 
-export const recordFailures = (
+/** Saves the failures, and counts them for the import that created the project. */
+export const recordFailures = async (
   tx: Tx,
   projectId: number,
   relation: string,
   failures: readonly Failure[],
-): Promise<void> =>
-  insertRows(
-    tx.db,
-    'import_failures',
-    FAILURE_TYPES,
-    failures.map((failure) => ({ ...failure, project_id: projectId, relation_name: relation })),
-  );
+): Promise<void> => {
+  if (failures.length === 0) return;
+  const rows = failures.map((failure) => ({ ...failure, project_id: projectId, relation_name: relation }));
+  await insertRows(tx.db, 'import_failures', FAILURE_TYPES, rows);
+  await tx.db
+    .updateTable('project_imports')
+    .set({ failures: sql`failures + ${failures.length}` })
+    .where('project_id', '=', projectId)
+    .execute();
+};
 
 /** Returns whether the data caused the failure, not the database or the hub. */
 const isOfTheData = (error: unknown): boolean => {

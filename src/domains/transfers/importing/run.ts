@@ -2,47 +2,68 @@ import { sql } from 'kysely';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { findUser } from '#domains/users/queries.ts';
-import { ArchiveError } from '#platform/archive/archive-error.ts';
-import { type Actor, anonymous, type Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
+import type { Context } from '#platform/context.ts';
 import type { JobRun } from '#platform/jobs.ts';
+import { takeFile } from '../archive-files.ts';
 import { cloneRepository } from '../copying/clone.ts';
 import { copyFork } from '../copying/fork.ts';
-import { FORK_TYPE, GIT_TYPE, type ImportRow, Superseded, TransferError } from '../model.ts';
-import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
+import { DownloadError } from '../downloading/fetch.ts';
+import { archiveKeys } from '../downloading/keys.ts';
+import { downloadArchive } from '../downloading/run.ts';
+import { FORK_TYPE, GIT_TYPE, IMPORT_TYPE, type ImportRow, Superseded, TransferError } from '../model.ts';
+import { FURTHER_FILES, RELATIONS, SETTING_FILES } from '../relations/all.ts';
+import { whileCurrent } from '../while-current.ts';
 import { Checkpoint } from './checkpoint.ts';
 import { failImport, finishImport } from './finish.ts';
+import { type Importer, importerOf } from './importer.ts';
 import { overridesOf } from './overrides.ts';
 import { ImportPeople } from './people.ts';
+import { reasonOf } from './reason.ts';
 import { importRelations, readPeople } from './relations.ts';
 import { importRepository } from './repository.ts';
 import { unpack } from './unpack.ts';
 
-const KNOWN: ReadonlySet<string> = new Set<string>([...RELATIONS.map(({ name }) => name), ...SETTING_FILES]);
+const KNOWN: ReadonlySet<string> = new Set<string>([
+  ...RELATIONS.map(({ name }) => name),
+  ...SETTING_FILES,
+  ...FURTHER_FILES,
+]);
 
-/** Runs an import, or continues one whose worker died. Only the attempt recorded in the row can write. */
-export const runImport = async (ctx: Context, importId: number, run: JobRun): Promise<void> => {
+/**
+ * Runs an import, or continues one whose worker died. Only the attempt recorded in the row can write.
+ *
+ * Returns `downloaded` after it has downloaded a remote archive. The next run imports that.
+ */
+export const runImport = async (ctx: Context, importId: number, run: JobRun): Promise<'downloaded' | 'ended'> => {
   const row = await claim(ctx, importId);
-  if (!row) return;
-  const project = await findProject(ctx, { id: row.project_id });
-  if (!project) return;
+  const project = row && (await findProject(ctx, { id: row.project_id }));
+  if (!row || !project) return 'ended';
   try {
-    await carryOut(ctx, row, project);
+    if (row.import_type === IMPORT_TYPE && row.source_url !== null) {
+      await importerOf(ctx, row);
+      await whileCurrent(ctx, 'project_imports', row, (current) => downloadArchive(current, row, project));
+      return 'downloaded';
+    }
+    await whileCurrent(ctx, 'project_imports', row, (current) => carryOut(current, row, project));
   } catch (error) {
     // The project was deleted meanwhile, perhaps before the repository was in place.
     if (!(await findProject(ctx, { id: project.id }))) await ctx.services.git.remove(project.disk_path);
     if (error instanceof Superseded) {
       ctx.log.warn({ import_id: importId }, 'another attempt took over the import');
-      return;
+      return 'ended';
     }
     if (ctx.signal.aborted) throw error;
     const reason = reasonOf(error);
     if (reason === null && !run.lastAttempt) throw error;
     if (reason === null) ctx.log.error({ err: error, import_id: importId }, 'an import failed');
     else ctx.log.info({ reason, import_id: importId }, 'an import failed');
-    await failImport(ctx, importId, reason ?? 'The import could not be completed.', row.attempt);
+    await failImport(ctx, importId, reason ?? 'The import could not be completed.', {
+      attempt: row.attempt,
+      // Another attempt would end the same way if the archive is at fault.
+      keepsArchive: reason === null || error instanceof DownloadError,
+    });
   }
+  return 'ended';
 };
 
 const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
@@ -56,29 +77,21 @@ const claim = async (ctx: Context, id: number): Promise<ImportRow | null> =>
 
 /** Runs the steps of the import's type. */
 const carryOut = async (ctx: Context, row: ImportRow, project: ProjectRow): Promise<void> => {
-  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
-  if (user?.state !== 'active')
-    throw new TransferError('The account of the user who started the import is no longer active.');
-  // The job may have waited. A user who has lost administrator rights must not use them here.
-  const isAdmin = row.by_administrator && user.is_admin;
-  const isExternal = user.external;
-  const importer: Actor = { ...anonymous, userId: user.id, username: user.username, isAdmin, isExternal };
+  const importer = await importerOf(ctx, row);
   if (row.import_type === FORK_TYPE) await copyFork(ctx, importer, row, project);
   else if (row.import_type === GIT_TYPE) await cloneRepository(ctx, row, project);
-  else await importArchive(ctx, { ...importer, name: user.name, userId: user.id }, row, project);
+  else await importArchive(ctx, importer, row, project);
 };
 
-const importArchive = async (
-  ctx: Context,
-  importer: Actor & { readonly name: string; readonly userId: number },
-  row: ImportRow,
-  project: ProjectRow,
-): Promise<void> => {
+const importArchive = async (ctx: Context, importer: Importer, row: ImportRow, project: ProjectRow): Promise<void> => {
   const { isAdmin, userId } = importer;
-  if (row.storage_key === null) throw new TransferError('The archive is gone.');
-  const archive = await unpack(ctx, row.storage_key, await getSettings(ctx), KNOWN);
+  const keys = archiveKeys(row);
+  if (keys.length === 0) throw new TransferError('The archive is gone.');
+  const archive = await unpack(ctx, keys, await getSettings(ctx), KNOWN, {
+    bundle: true,
+    onFile: (entry) => takeFile(ctx, project, userId, entry),
+  });
   try {
-    if (archive.unknown.length > 0) ctx.log.info({ relations: archive.unknown }, 'the archive holds unknown relations');
     const checkpoint = new Checkpoint(ctx, row, project, archive);
     await checkpoint.begin();
     const known: ReadonlyMap<number, number> = isAdmin ? await readPeople(ctx, archive) : new Map();
@@ -86,19 +99,14 @@ const importArchive = async (
     await importRepository(ctx, project, archive, checkpoint, overridesOf(row).default_branch ?? null);
     const place = {
       project_id: project.id,
+      secretKey: ctx.services.secretKey,
       creator_id: project.creator_id,
       namespace_ids: project.namespace.traversal_ids,
+      maxSnippetBytes: (await getSettings(ctx)).snippet_size_limit,
     };
     await importRelations(ctx, archive, place, people, checkpoint);
     await finishImport(ctx, importer, row, project, archive);
   } finally {
     await archive.close();
   }
-};
-
-/** Returns the message if a retry would not help, or null if it might. */
-const reasonOf = (error: unknown): string | null => {
-  if (error instanceof ArchiveError || error instanceof TransferError) return error.message;
-  if (error instanceof DomainError && error.code === 'not_found') return 'The archive is gone.';
-  return null;
 };

@@ -1,10 +1,13 @@
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { Settings } from '#domains/settings/registry.ts';
+import { ArchiveLimitError } from '#platform/archive/archive-error.ts';
 import { type ArchiveEntry, readArchive } from '#platform/archive/read-archive.ts';
 import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 import { type Spool, spool } from '#platform/archive/spool.ts';
 import type { Context } from '#platform/context.ts';
+import { isTaken } from '../archive-files.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
 import { isObject, type Json } from '../relations/columns.ts';
 
@@ -24,11 +27,27 @@ export interface Unpacked {
   readonly bundle: Spool | null;
   /** The total size of the files that are read. */
   readonly bytes: number;
-  /** Relations that this hub does not know. */
-  readonly unknown: readonly string[];
+  /** What the archive holds and this hub does not know, with the number of items. */
+  readonly unknown: readonly UnknownPart[];
   close(): Promise<void>;
 }
 
+interface Wanted {
+  /** Whether to keep the repository. */
+  readonly bundle: boolean;
+  /** Takes the files that `isTaken` names. Without it they are left out. */
+  readonly onFile?: (entry: ArchiveEntry) => Promise<void>;
+}
+
+/** A part of the archive that is left out. */
+export interface UnknownPart {
+  readonly name: string;
+  readonly items: number;
+}
+
+/** The names of everybody in the archive, which the members repeat. */
+const IGNORED = new Set(['user_contributions']);
+const MAX_UNKNOWN = 50;
 const MIB = 1024 * 1024;
 const MAX_ENTRIES = 200_000;
 const MAX_PROJECT_BYTES = 4 * MIB;
@@ -36,22 +55,25 @@ const RELATION = /^tree\/project\/([a-z_]{1,64})\.ndjson$/;
 export const MAX_DEPTH = 64;
 
 /**
- * Reads the whole archive once, so that a damaged one is refused before anything is written.
+ * Reads the whole archive once, so that a damaged one is refused before anything is written. `storageKeys` are its parts.
  *
  * @throws ArchiveError, TransferError if it is not an export that this hub can read
  */
 export const unpack = async (
   ctx: Context,
-  storageKey: string,
+  storageKeys: readonly string[],
   settings: Settings,
   known: ReadonlySet<string>,
+  wanted: Wanted = { bundle: true },
 ): Promise<Unpacked> => {
   const opened: Spool[] = [];
   const close = async () => {
     await Promise.all(opened.splice(0).map((each) => each.close()));
   };
   const relations = new Map<string, RelationFile>();
-  const unknown: string[] = [];
+  const unknown: UnknownPart[] = [];
+  /** By folder: the number of files that nothing here reads. */
+  const otherFiles = new Map<string, number>();
   let version: string | null = null;
   let project: Json | null = null;
   let bundle: Spool | null = null;
@@ -67,15 +89,23 @@ export const unpack = async (
     if (name === 'VERSION') version = (await small(stream, size, 1_024)).toString('utf8').trim();
     else if (name === 'tree/project.json') project = readProject(await small(stream, size, MAX_PROJECT_BYTES));
     else if (name === 'project.json') isOld = true;
-    else if (name === 'project.bundle') bundle = await keep(stream);
+    else if (name === 'project.bundle' && wanted.bundle) bundle = await keep(stream);
     else if (relation !== undefined && known.has(relation)) {
       const counter = new LineCounter();
       relations.set(relation, { spool: await keep(counter.through(stream)), lines: counter.lines });
-    } else if (relation !== undefined && unknown.length < 100) unknown.push(relation);
+    } else if (isTaken(name)) await wanted.onFile?.({ name, size, stream });
+    else if (relation !== undefined) {
+      if (IGNORED.has(relation) || unknown.length >= MAX_UNKNOWN) return;
+      const counter = new LineCounter();
+      for await (const _chunk of counter.through(stream));
+      if (counter.lines > 0) unknown.push({ name: relation, items: counter.lines });
+    } else if (name.includes('/')) {
+      const folder = name.slice(0, name.indexOf('/'));
+      otherFiles.set(folder, (otherFiles.get(folder) ?? 0) + 1);
+    }
   };
   try {
-    const { stream } = await ctx.services.storage.read(storageKey);
-    await readArchive(stream, {
+    await readArchive(Readable.from(readAll(ctx, storageKeys), { objectMode: false }), {
       maxBytes: unlimited(settings.max_decompressed_archive_size * MIB),
       maxEntries: MAX_ENTRIES,
       timeoutMs: unlimited(settings.decompress_archive_file_timeout * 1_000),
@@ -90,13 +120,27 @@ export const unpack = async (
           : 'The archive has no project: tree/project.json is missing.',
       );
     }
+    for (const [name, items] of [...otherFiles].slice(0, MAX_UNKNOWN)) unknown.push({ name, items });
     const bytes = opened.reduce((sum, { size }) => sum + size, 0);
     return { project, relations, bundle, bytes, unknown, close };
   } catch (error) {
     await close();
-    throw error;
+    throw error instanceof ArchiveLimitError
+      ? new TransferError(`${error.message.replace(/\.$/, '')} (${LIMITS[error.limit]}).`)
+      : error;
   }
 };
+
+/** Reads the parts of the archive one after the other. */
+async function* readAll(ctx: Context, storageKeys: readonly string[]): AsyncGenerator<Buffer> {
+  for (const key of storageKeys) yield* (await ctx.services.storage.read(key)).stream;
+}
+
+/** The settings behind the limits. */
+const LIMITS = {
+  bytes: 'max_decompressed_archive_size',
+  time: 'decompress_archive_file_timeout',
+} as const;
 
 const unlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
 

@@ -1,4 +1,6 @@
 import type { ArchiveFile } from '#domains/projects/archive.ts';
+import { approvalRules } from './approval-rules.ts';
+import { customAttributes } from './custom-attributes.ts';
 import { issues } from './issues.ts';
 import { projectMembers } from './members.ts';
 import { mergeRequests } from './merge-requests.ts';
@@ -9,6 +11,7 @@ import type { Relation } from './relation.ts';
 import { releases } from './releases.ts';
 import { pipelineSchedules } from './schedules.ts';
 import { snippets } from './snippets.ts';
+import { triggers } from './triggers.ts';
 
 /** All relations, in the order of the import: a relation comes after those it refers to. */
 export const RELATIONS: readonly Relation[] = [
@@ -18,12 +21,15 @@ export const RELATIONS: readonly Relation[] = [
   snippets,
   releases,
   projectMembers,
+  protectedBranches,
+  approvalRules,
   mergeRequests,
   commitNotes,
   ciPipelines,
   pipelineSchedules,
-  protectedBranches,
+  triggers,
   protectedTags,
+  customAttributes,
 ];
 
 /** Files with one line of project settings. */
@@ -33,3 +39,6 @@ export const SETTING_FILES = [
   'auto_devops',
   'container_expiration_policy',
 ] as const satisfies readonly ArchiveFile[];
+
+/** Further files with one line, which belong to other domains. */
+export const FURTHER_FILES = ['push_rule', 'error_tracking_setting'] as const;

@@ -1,3 +1,5 @@
+export { isObject } from '#platform/json.ts';
+
 /**
  * A column of the archive. Each is declared once, with its name in the archive, its column here, and how to read an
  * untrusted value. Export selects the declared columns and import reads them. Import ignores everything else.
@@ -113,13 +115,36 @@ export const integer = (key: string, options: Options = {}): Column =>
 export const integerOr = (key: string, otherwise: number, options: Options = {}): Column =>
   define(key, 'integer', options, (value) => readInteger(value) ?? otherwise);
 
+/** Far below the largest integer, so that an archive cannot use up the numbers of a project. */
+const MAX_IID = 1_000_000_000;
+
+/** Reads the number of an item within its project. Null if it is absent. @throws Refused */
+const readIid = (value: unknown): number | null => {
+  const number = readInteger(value);
+  if (number !== null && (number < 1 || number > MAX_IID)) throw new Refused(`must be from 1 to ${MAX_IID}`);
+  return number;
+};
+
+/** Returns the number of an item, or null if it is absent or not usable. */
+export const usableIid = (value: unknown): number | null => {
+  try {
+    return readIid(value);
+  } catch (error) {
+    if (error instanceof Refused) return null;
+    throw error;
+  }
+};
+
 /** The number of an item within its project. */
 export const iid = (): Column =>
   define('iid', 'integer', {}, (value) => {
-    const number = readInteger(value);
-    if (number === null || number < 1) throw new Refused('must be greater than 0');
+    const number = readIid(value);
+    if (number === null) throw new Refused("can't be blank");
     return number;
   });
+
+/** The number of an item within its project, which older archives lack. */
+export const iidIfAny = (): Column => define('iid', 'integer', {}, readIid);
 
 export const decimal = (key: string, options: Options = {}): Column =>
   define(key, 'double precision', options, (value) => {
@@ -229,9 +254,6 @@ export const typesOf = (
   ...Object.fromEntries(columns.filter(({ column }) => column !== '').map(({ column, type }) => [column, type])),
   ...more,
 });
-
-export const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Returns the items of the list at a key, or no items if it is not a list. */
 export const objectsIn = (line: Json, key: string): readonly unknown[] => {

@@ -4,7 +4,7 @@ import type { Row } from './columns.ts';
 
 /**
  * Inserts rows with one array parameter per column. The statement does not depend on the number of rows, so it is
- * planned once. Values are strings, numbers, booleans or null; JSON is passed as a string.
+ * planned once. Values are strings, numbers, booleans or null; JSON is passed as a string, and an array as `arrayText`.
  */
 export const insertRows = async (
   db: Database,
@@ -15,11 +15,23 @@ export const insertRows = async (
 ): Promise<void> => {
   if (rows.length === 0) return;
   const columns = Object.entries(types);
-  const arrays = columns.map(([column, type]) => sql`${arrayLiteral(rows, column)}::${sql.raw(type)}[]`);
+  const literals = columns.map(([column]) => arrayLiteral(rows, column));
+  // Postgres has no arrays of arrays, so these travel as text.
+  const arrays = columns.map(([, type], index) => sql`${literals[index]}::${sql.raw(isArray(type) ? 'text' : type)}[]`);
   const names = sql.join(columns.map(([column]) => sql.ref(column)));
-  await sql`insert into ${sql.table(table)} (${names}) select * from unnest(${sql.join(arrays)})
+  const values = columns.map(([column, type]) =>
+    isArray(type) ? sql`${sql.ref(column)}::${sql.raw(type)}` : sql.ref(column),
+  );
+  await sql`insert into ${sql.table(table)} (${names})
+    select ${sql.join(values)} from unnest(${sql.join(arrays)}) as given (${names})
     ${sql.raw(unlessThere ? 'on conflict do nothing' : '')}`.execute(db);
 };
+
+const isArray = (type: string): boolean => type.endsWith('[]');
+
+/** Returns texts as an array in Postgres notation. */
+export const arrayText = (values: readonly string[]): string =>
+  `{${values.map((value) => `"${value.replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
 
 /** Returns an array in Postgres notation. Unlike pg, it escapes only the elements that need it. */
 const arrayLiteral = (rows: readonly Row[], column: string): string => {

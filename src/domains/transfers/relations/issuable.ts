@@ -1,5 +1,13 @@
 import { CHILD, type ImportBatch } from '../importing/batch.ts';
-import { type Reference, readLabel, readMilestone, resolveLabels, resolveMilestones } from '../importing/references.ts';
+import {
+  labelColumns,
+  milestoneColumns,
+  type Reference,
+  readLabel,
+  readMilestone,
+  resolveLabels,
+  resolveMilestones,
+} from '../importing/references.ts';
 import { awardTypes, readAward } from './awards.ts';
 import {
   author,
@@ -33,12 +41,11 @@ const timelogColumns = [
   moment('created_at'),
 ];
 
-const LABEL = `n.title as "title", n.color as "color", n.description as "description", n.template as "template",
+const LABEL = `${labelColumns.map(({ key, column }) => `n.${column} as "${key}"`).join(', ')},
   case when n.project_id is null then 'GroupLabel' else 'ProjectLabel' end as "type", n.project_id as "project_id",
-  n.namespace_id as "group_id", n.created_at as "created_at", n.updated_at as "updated_at"`;
-const MILESTONE = `n.iid as "iid", n.title as "title", n.description as "description", n.state as "state",
-  n.due_date as "due_date", n.start_date as "start_date", n.project_id as "project_id", n.namespace_id as "group_id",
-  n.created_at as "created_at", n.updated_at as "updated_at"`;
+  n.namespace_id as "group_id"`;
+const MILESTONE = `n.iid as "iid", ${milestoneColumns.map(({ key, column }) => `n.${column} as "${key}"`).join(', ')},
+  n.project_id as "project_id", n.namespace_id as "group_id"`;
 const labelObject = (id: string): string => nestedObject('labels n', LABEL, `n.id = ${id}`);
 export const milestoneObject = (id: string): string => nestedObject('milestones n', MILESTONE, `n.id = ${id}`);
 
@@ -88,6 +95,13 @@ export const issuableChildren = (owner: Owner): readonly ChildReading[] => {
         exported('created_at', 't.created_at'),
         exported('updated_at', 't.updated_at'),
       ],
+    }),
+    childList('subscriptions', {
+      from: 'subscriptions t',
+      parent,
+      owner: table,
+      orderBy: 't.user_id',
+      columns: [exported('user_id', 't.user_id'), exported('subscribed', 't.subscribed')],
     }),
     childList('timelogs', { from: 'timelogs t', parent, owner: table, columns: timelogColumns }),
     ...RESOURCE_EVENTS.map(({ key, kind }) =>
@@ -162,6 +176,9 @@ export class IssuableWriter {
     });
     each('award_emoji', (award) => {
       this.#awards.push({ ...readAward(award, people), [key]: ownerId });
+    });
+    each('subscriptions', ({ user_id, subscribed }) => {
+      this.person('subscriptions', ownerId, people.known(user_id), { subscribed: subscribed !== false });
     });
     each('timelogs', (timelog) => {
       const read = readRow(timelogColumns, timelog, people);
@@ -253,7 +270,8 @@ export class IssuableWriter {
       this.#events.map(({ row, label }) => ({ ...row, label_id: label ? labelId(label) : null })),
     );
     for (const [table, rows] of this.#users) {
-      await batch.insert(table, { [key]: 'bigint', user_id: 'bigint', ...userColumns[table] }, rows, {
+      const more = table === 'subscriptions' ? { subscribed: 'boolean' } : userColumns[table];
+      await batch.insert(table, { [key]: 'bigint', user_id: 'bigint', ...more }, rows, {
         unlessThere: true,
       });
     }

@@ -1,6 +1,7 @@
 import { MERGE_REQUEST_STATES, MERGE_STATUSES } from '#domains/merge-requests/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { CHILD, type ImportBatch } from '../importing/batch.ts';
+import type { ImportBatch } from '../importing/batch.ts';
+import { RuleWriter, rulesOfMergeRequests } from './approval-rules.ts';
 import {
   actor,
   author,
@@ -13,15 +14,12 @@ import {
   isObject,
   type Json,
   moment,
-  object,
   Refused,
   type Row,
   readInteger,
-  readRow,
   readTime,
   sha,
   text,
-  textOr,
   time,
   title,
   typesOf,
@@ -29,8 +27,9 @@ import {
 } from './columns.ts';
 import { IssuableWriter, issuableChildren } from './issuable.ts';
 import { authorName, credited } from './issues.ts';
-import { childList, childObject, nestedList, readTable } from './reading.ts';
+import { childList, readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
+import { VersionWriter, versionChildren } from './versions.ts';
 
 const branch = (key: string): Column => {
   const column = title(key);
@@ -65,8 +64,10 @@ const columns: readonly Column[] = [
   sha('diff_head_sha'),
   integerOr('time_estimate', 0),
   integer('approvals_before_merge'),
+  time('merge_after'),
   actor('updated_by_id'),
   time('last_edited_at'),
+  actor('last_edited_by_id'),
   moment('created_at'),
   moment('updated_at'),
 ];
@@ -84,62 +85,6 @@ const types = typesOf(columns, {
   closed_by_id: 'bigint',
   imported: 'boolean',
 });
-
-const diffColumns: readonly Column[] = [
-  textOr('state', 'collected', { max: 255 }),
-  sha('base_commit_sha'),
-  sha('head_commit_sha'),
-  sha('start_commit_sha'),
-  text('real_size', { max: 255 }),
-  integer('commits_count'),
-  integer('files_count'),
-  moment('created_at'),
-];
-const commitColumns: readonly Column[] = [
-  integerOr('relative_order', 0),
-  title('sha', { max: 64 }),
-  text('message'),
-  time('authored_date'),
-  time('committed_date'),
-  object('trailers', '{}'),
-];
-const commitTypes = typesOf(commitColumns, {
-  diff_id: 'bigint',
-  author_name: 'text',
-  author_email: 'text',
-  committer_name: 'text',
-  committer_email: 'text',
-});
-const fileColumns: readonly Column[] = [
-  integerOr('relative_order', 0),
-  textOr('old_path', '', { max: 4_096 }),
-  textOr('new_path', '', { max: 4_096 }),
-  textOr('a_mode', '0', { max: 10 }),
-  textOr('b_mode', '0', { max: 10 }),
-  flag('new_file'),
-  flag('renamed_file'),
-  flag('deleted_file'),
-  flag('generated_file'),
-  flag('too_large'),
-  flag('binary', { column: 'is_binary' }),
-];
-const fileTypes = typesOf(fileColumns, { diff_id: 'bigint', diff: 'text' });
-
-const commitList = nestedList(
-  'merge_request_diff_commits n',
-  `n.relative_order as "relative_order", n.sha as "sha", n.message as "message", n.authored_date as "authored_date",
-   n.committed_date as "committed_date", n.trailers as "trailers",
-   json_build_object('name', n.author_name, 'email', n.author_email) as "commit_author",
-   json_build_object('name', n.committer_name, 'email', n.committer_email) as "committer"`,
-  'n.diff_id = t.id',
-  'n.relative_order',
-);
-const fileList = nestedList(
-  'merge_request_diff_files n',
-  `${fileColumns.map(({ key, column }) => `n.${column} as "${key}"`).join(', ')}, n.diff as "utf8_diff"`,
-  'n.diff_id = t.id',
-  'n.relative_order',
-);
 
 const people = (key: string, table: string, more: readonly Column[] = []) =>
   childList(key, {
@@ -174,19 +119,17 @@ export const mergeRequests: Relation = {
     ],
     [
       people('merge_request_assignees', 'merge_request_assignees'),
-      people('merge_request_reviewers', 'merge_request_reviewers', [exported('state', 't.state')]),
-      people('approvals', 'merge_request_approvals', [exported('created_at', 't.created_at')]),
-      childObject('merge_request_diff', {
-        from: 'merge_request_diffs t',
-        parent: 't.merge_request_id',
-        owner: 'merge_requests',
-        where: 't.is_latest',
-        columns: [
-          ...diffColumns,
-          exported('merge_request_diff_commits', commitList),
-          exported('merge_request_diff_files', fileList),
-        ],
-      }),
+      people('merge_request_reviewers', 'merge_request_reviewers', [
+        exported('state', 't.state'),
+        exported('created_at', 't.created_at'),
+      ]),
+      people('approvals', 'merge_request_approvals', [
+        exported('created_at', 't.created_at'),
+        exported('head_sha', 't.head_sha'),
+        exported('patch_id_sha', 't.patch_id'),
+      ]),
+      ...versionChildren,
+      rulesOfMergeRequests,
       ...issuableChildren('merge_request'),
     ],
   ),
@@ -194,21 +137,24 @@ export const mergeRequests: Relation = {
     const read = await batch.withoutTaken('merge_requests', batch.read(lines, columns));
     const ids = await batch.takeIds('merge_requests', read.length);
     const writer = new IssuableWriter(batch, 'merge_request');
-    const diffs = new DiffWriter(batch);
+    const diffs = new VersionWriter(batch);
+    const rules = new RuleWriter(batch);
     const rows = read.map(({ line, row }, index) => {
       const id = ids[index] ?? 0;
       complete(batch, line, row, id);
       writer.add(line, row, id);
       addPeople(batch, writer, line, id);
       diffs.add(line, id);
+      batch.children(line, line.value, 'approval_rules', (rule) => rules.add(line, rule, id));
       return row;
     });
     await writer.resolve();
     await batch.insert('merge_requests', types, rows);
     await diffs.write();
+    await rules.write();
     await writer.write({
-      merge_request_reviewers: { state: 'text' },
-      merge_request_approvals: { created_at: 'timestamptz' },
+      merge_request_reviewers: { state: 'text', created_at: 'timestamptz' },
+      merge_request_approvals: { created_at: 'timestamptz', head_sha: 'text', patch_id: 'text' },
     });
   },
 };
@@ -260,6 +206,9 @@ const booleanOrNull = (value: unknown): boolean | null =>
       ? false
       : null;
 
+const shaOrNull = (value: unknown): string | null =>
+  typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value) ? value : null;
+
 const addPeople = (batch: ImportBatch, writer: IssuableWriter, line: ImportLine, id: number): void => {
   const { value } = line;
   const known = (user: Json) => batch.people.known(user.user_id);
@@ -272,85 +221,14 @@ const addPeople = (batch: ImportBatch, writer: IssuableWriter, line: ImportLine,
     const state = typeof user.state === 'number' ? REVIEWS[user.state] : user.state;
     writer.person('merge_request_reviewers', id, known(user), {
       state: typeof state === 'string' && REVIEWS.includes(state) ? state : 'unreviewed',
+      created_at: readTime(user.created_at) ?? new Date().toISOString(),
     });
   });
   batch.children(line, value, 'approvals', (user) =>
     writer.person('merge_request_approvals', id, known(user), {
       created_at: readTime(user.created_at) ?? new Date().toISOString(),
+      head_sha: shaOrNull(user.head_sha),
+      patch_id: shaOrNull(user.patch_id_sha),
     }),
   );
-};
-
-/** Writes the latest diff of each merge request, with its commits and files. */
-class DiffWriter {
-  readonly #batch: ImportBatch;
-  readonly #diffs: Row[] = [];
-  readonly #commits: { index: number; row: Row }[] = [];
-  readonly #files: { index: number; row: Row }[] = [];
-
-  constructor(batch: ImportBatch) {
-    this.#batch = batch;
-  }
-
-  add(line: ImportLine, mergeRequestId: number): void {
-    const diff = line.value.merge_request_diff;
-    if (!isObject(diff)) return;
-    const { people } = this.#batch;
-    const index = this.#diffs.length;
-    try {
-      this.#diffs.push({ ...readRow(diffColumns, diff, people), merge_request_id: mergeRequestId });
-    } catch (error) {
-      this.#batch.fail(line, error, CHILD);
-      return;
-    }
-    const places = { commits: new Set<unknown>(), files: new Set<unknown>() };
-    const place = (taken: Set<unknown>, row: Row) => {
-      if (taken.has(row.relative_order)) throw new Refused('relative_order has already been taken');
-      taken.add(row.relative_order);
-    };
-    this.#batch.children(line, diff, 'merge_request_diff_commits', (commit) => {
-      const row = readRow(commitColumns, commit, people);
-      place(places.commits, row);
-      Object.assign(
-        row,
-        signature('author', commit.commit_author, commit),
-        signature('committer', commit.committer, commit),
-      );
-      this.#commits.push({ index, row });
-    });
-    this.#batch.children(line, diff, 'merge_request_diff_files', (file) => {
-      const row = readRow(fileColumns, file, people);
-      place(places.files, row);
-      row.diff = typeof file.utf8_diff === 'string' ? file.utf8_diff : typeof file.diff === 'string' ? file.diff : '';
-      this.#files.push({ index, row });
-    });
-  }
-
-  async write(): Promise<void> {
-    const batch = this.#batch;
-    const ids = await batch.takeIds('merge_request_diffs', this.#diffs.length);
-    for (const [index, row] of this.#diffs.entries()) row.id = ids[index];
-    await batch.insert(
-      'merge_request_diffs',
-      typesOf(diffColumns, { id: 'bigint', merge_request_id: 'bigint' }),
-      this.#diffs,
-    );
-    await batch.insert(
-      'merge_request_diff_commits',
-      commitTypes,
-      this.#commits.map(({ index, row }) => ({ ...row, diff_id: ids[index] })),
-    );
-    await batch.insert(
-      'merge_request_diff_files',
-      fileTypes,
-      this.#files.map(({ index, row }) => ({ ...row, diff_id: ids[index] })),
-    );
-  }
-}
-
-/** Returns the columns of the author or committer. Older archives have the name and address in the commit itself. */
-const signature = (role: 'author' | 'committer', nested: unknown, commit: Json): Row => {
-  const from = isObject(nested) ? nested : { name: commit[`${role}_name`], email: commit[`${role}_email`] };
-  const part = (value: unknown) => (typeof value === 'string' ? value.slice(0, 1_024) : null);
-  return { [`${role}_name`]: part(from.name), [`${role}_email`]: part(from.email) };
 };

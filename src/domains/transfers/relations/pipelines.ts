@@ -6,22 +6,25 @@ import {
   decimal,
   exported,
   flag,
+  iidIfAny,
   integer,
   integerOr,
   isObject,
   type Json,
   moment,
   object,
+  objectsIn,
   type Row,
-  readInteger,
   readRow,
   text,
   textOr,
   time,
   title,
   typesOf,
+  usableIid,
   word,
 } from './columns.ts';
+import { arrayText } from './insert-rows.ts';
 import { exportedNote, NoteWriter } from './notes.ts';
 import { childList, childObject, nestedList, readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
@@ -51,6 +54,7 @@ const settled = (status: unknown): string => {
 };
 
 const columns: readonly Column[] = [
+  iidIfAny(),
   text('ref', { max: 1_024 }),
   text('sha', { max: 255 }),
   text('before_sha', { max: 255 }),
@@ -75,7 +79,6 @@ const columns: readonly Column[] = [
 const types = typesOf(columns, {
   id: 'bigint',
   project_id: 'bigint',
-  iid: 'integer',
   name: 'text',
   merge_request_id: 'bigint',
   imported: 'boolean',
@@ -110,11 +113,30 @@ const jobColumns: readonly Column[] = [
   time('started_at'),
   time('finished_at'),
   time('erased_at'),
+  actor('erased_by_id'),
   time('artifacts_expire_at'),
+  integer('exit_code'),
+  integer('timeout'),
+  flag('interruptible'),
+  word('when', ['on_success', 'on_failure', 'always', 'manual', 'delayed'], {
+    column: 'run_when',
+    otherwise: 'on_success',
+  }),
   moment('created_at'),
   moment('updated_at'),
 ];
+const MAX_TAGS = 50;
+const MAX_NEEDS = 200;
+const needColumns: readonly Column[] = [title('name'), flag('artifacts', { otherwise: true }), flag('optional')];
+const needList = nestedList(
+  'job_needs m',
+  needColumns.map(({ key }) => `m.${key} as "${key}"`).join(', '),
+  'm.job_id = n.id',
+  'm.name',
+);
 const jobTypes = typesOf(jobColumns, {
+  id: 'bigint',
+  tags: 'text[]',
   project_id: 'bigint',
   pipeline_id: 'bigint',
   stage_id: 'bigint',
@@ -134,7 +156,8 @@ const kindOf = (status: Json): string => JOB_LISTS.find(({ type }) => type === s
 const jobsOfStage = (kind: string, type: string): string =>
   nestedList(
     'jobs n',
-    `${jobColumns.map(({ key }) => `n.${key} as "${key}"`).join(', ')}, n.status as "status", '${type}' as "type"`,
+    `${jobColumns.map(({ key, column }) => `n.${column} as "${key}"`).join(', ')}, n.status as "status", '${type}' as "type",
+     to_json(n.tags) as "tag_list", ${needList} as "needs"`,
     `n.stage_id = t.id and n.kind = '${kind}'`,
   );
 const statusNumber = (column: string): string =>
@@ -142,10 +165,10 @@ const statusNumber = (column: string): string =>
 
 export const ciPipelines: Relation = {
   name: 'ci_pipelines',
+  alsoReads: ['notes', 'statuses'],
   reading: readTable(
     'pipelines',
     [
-      exported('iid', 't.iid'),
       ...columns,
       exported('pipeline_metadata', `case when t.name is not null then json_build_object('name', t.name) end`),
     ],
@@ -171,7 +194,6 @@ export const ciPipelines: Relation = {
   ),
   async write(batch, lines) {
     const all = batch.read(lines, columns);
-    for (const { line, row } of all) row.iid = numberOf(line.value);
     const numbered = await batch.withoutTaken(
       'pipelines',
       all.filter(({ row }) => row.iid !== null),
@@ -208,11 +230,6 @@ export const ciPipelines: Relation = {
   },
 };
 
-const numberOf = (line: Json): number | null => {
-  const iid = readInteger(line.iid);
-  return iid !== null && iid > 0 ? iid : null;
-};
-
 /** Numbers the pipelines of older archives, which have no numbers. */
 const number = async (batch: ImportBatch, read: { readonly line: ImportLine; readonly row: Row }[]) => {
   if (read.every(({ row }) => row.iid !== null)) return read;
@@ -231,10 +248,8 @@ const findMergeRequests = async (
   batch: ImportBatch,
   lines: readonly Json[],
 ): Promise<(line: Json) => number | null> => {
-  const iidOf = (line: Json): number | null => {
-    const iid = isObject(line.merge_request) ? line.merge_request.iid : null;
-    return typeof iid === 'number' && Number.isInteger(iid) && iid > 0 && iid < 2 ** 31 ? iid : null;
-  };
+  const iidOf = (line: Json): number | null =>
+    isObject(line.merge_request) ? usableIid(line.merge_request.iid) : null;
   const iids = lines.flatMap((line) => iidOf(line) ?? []);
   if (iids.length === 0) return () => null;
   const rows = await batch.query(sql<{ id: number; iid: number }>`
@@ -248,7 +263,7 @@ class PipelineContents {
   readonly #batch: ImportBatch;
   readonly #notes: NoteWriter;
   readonly #stages: Row[] = [];
-  readonly #jobs: { stage: number | null; row: Row }[] = [];
+  readonly #jobs: { stage: number | null; row: Row; needs: readonly Row[] }[] = [];
 
   constructor(batch: ImportBatch) {
     this.#batch = batch;
@@ -262,25 +277,33 @@ class PipelineContents {
       const row = readRow(stageColumns, stage, batch.people);
       this.#stages.push({ ...row, pipeline_id: pipelineId, status: settled(stage.status) });
       for (const { key, kind } of JOB_LISTS) {
-        batch.children(line, stage, key, (job) => this.#addJob(job, kind, pipelineId, index));
+        batch.children(line, stage, key, (job) => this.#addJob(line, job, kind, pipelineId, index));
       }
-      batch.children(line, stage, 'statuses', (job) => this.#addJob(job, kindOf(job), pipelineId, index));
+      batch.children(line, stage, 'statuses', (job) => this.#addJob(line, job, kindOf(job), pipelineId, index));
     });
-    batch.children(line, line.value, 'statuses', (job) => this.#addJob(job, kindOf(job), pipelineId, null));
+    batch.children(line, line.value, 'statuses', (job) => this.#addJob(line, job, kindOf(job), pipelineId, null));
     batch.children(line, line.value, 'notes', (note) => {
       this.#notes.add(line, { commit_id: line.value.sha, ...note }, { noteable_type: 'Commit' });
     });
   }
 
-  #addJob(job: Json, kind: string, pipelineId: number, stage: number | null): void {
+  #addJob(line: ImportLine, job: Json, kind: string, pipelineId: number, stage: number | null): void {
     const { people, place } = this.#batch;
+    const needs = new Map<unknown, Row>();
+    this.#batch.children(line, job, 'needs', (need) => {
+      const row = readRow(needColumns, need, people);
+      if (needs.size < MAX_NEEDS) needs.set(row.name, row);
+    });
+    const tags = objectsIn(job, 'tag_list').filter((tag) => typeof tag === 'string' && tag.length <= 255);
     this.#jobs.push({
       stage,
+      needs: [...needs.values()],
       row: {
         ...readRow(jobColumns, job, people),
         project_id: place.project_id,
         pipeline_id: pipelineId,
         kind,
+        tags: arrayText(tags.slice(0, MAX_TAGS).map(String)),
         status: settled(job.status),
       },
     });
@@ -289,12 +312,19 @@ class PipelineContents {
   async write(): Promise<void> {
     const ids = await this.#batch.takeIds('stages', this.#stages.length);
     for (const [index, row] of this.#stages.entries()) row.id = ids[index];
-    for (const { stage, row } of this.#jobs) row.stage_id = stage === null ? null : ids[stage];
+    const jobIds = await this.#batch.takeIds('jobs', this.#jobs.length);
+    for (const [index, { stage, row }] of this.#jobs.entries())
+      Object.assign(row, { id: jobIds[index], stage_id: stage === null ? null : ids[stage] });
     await this.#batch.insert('stages', stageTypes, this.#stages);
     await this.#batch.insert(
       'jobs',
       jobTypes,
       this.#jobs.map(({ row }) => row),
+    );
+    await this.#batch.insert(
+      'job_needs',
+      typesOf(needColumns, { job_id: 'bigint' }),
+      this.#jobs.flatMap(({ row, needs }) => needs.map((need) => ({ ...need, job_id: row.id }))),
     );
     await this.#notes.write();
   }

@@ -8,8 +8,8 @@ import {
   resolveLabels,
   resolveMilestones,
 } from '../importing/references.ts';
-import { exported, isObject, objectsIn, readInteger } from './columns.ts';
-import { readTable } from './reading.ts';
+import { exported, isObject, objectsIn, type Row, readInteger } from './columns.ts';
+import { childList, readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
 
 /** Reads each line. Lines that cannot be read are recorded as failures. */
@@ -31,16 +31,28 @@ const readEach = <T>(
 
 export const labels: Relation = {
   name: 'labels',
-  reading: readTable('labels', [
-    ...labelColumns,
-    exported('type', `'ProjectLabel'`),
-    exported('project_id', 't.project_id'),
-    exported('group_id', 'null'),
-    exported(
-      'priorities',
-      `case when t.priority is null then '[]'::json else json_build_array(json_build_object('priority', t.priority)) end`,
-    ),
-  ]),
+  reading: readTable(
+    'labels',
+    [
+      ...labelColumns,
+      exported('type', `'ProjectLabel'`),
+      exported('project_id', 't.project_id'),
+      exported('group_id', 'null'),
+      exported(
+        'priorities',
+        `case when t.priority is null then '[]'::json else json_build_array(json_build_object('priority', t.priority)) end`,
+      ),
+    ],
+    [
+      childList('subscriptions', {
+        from: 'subscriptions t',
+        parent: 't.label_id',
+        owner: 'labels',
+        orderBy: 't.user_id',
+        columns: [exported('user_id', 't.user_id'), exported('subscribed', 't.subscribed')],
+      }),
+    ],
+  ),
   async write(batch, lines) {
     const read = readEach(batch, lines, ({ value }) => ({
       label: readLabel(batch, value),
@@ -49,6 +61,21 @@ export const labels: Relation = {
     const idOf = await resolveLabels(
       batch,
       read.map(({ value }) => value.label),
+    );
+    const subscriptions = read.flatMap(({ line, value: { label } }) => {
+      const rows: Row[] = [];
+      batch.children(line, line.value, 'subscriptions', ({ user_id, subscribed }) => {
+        const user = batch.people.known(user_id);
+        if (user !== null && !label.ofGroup)
+          rows.push({ label_id: idOf(label), user_id: user, subscribed: subscribed !== false });
+      });
+      return rows;
+    });
+    await batch.insert(
+      'subscriptions',
+      { label_id: 'bigint', user_id: 'bigint', subscribed: 'boolean' },
+      subscriptions,
+      { unlessThere: true },
     );
     const prioritised = read.filter(({ value }) => value.priority !== null);
     if (prioritised.length === 0) return;

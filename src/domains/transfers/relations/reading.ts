@@ -11,12 +11,14 @@ export const readTable = (
 ): RelationReading => ({
   count: (projectId) =>
     sql<{ count: number }>`select count(*) as count from ${sql.raw(table)} t where ${withProject(where, projectId)}`,
-  page: (projectId, afterId, limit) => sql<{ id: number; line: string }>`
+  ids: (projectId) =>
+    sql<{ id: number }>`select t.id from ${sql.raw(table)} t where ${withProject(where, projectId)} order by t.id`,
+  page: (ids) => sql<{ id: number; line: string }>`
     select t.id, row_to_json(line)::text as line
     from ${sql.raw(table)} t, lateral (select ${sql.raw(selectColumns(columns))}) line
-    where ${withProject(where, projectId)} and t.id > ${afterId}
-    order by t.id limit ${limit}`,
+    where t.id = any (${ids}::bigint[]) order by t.id`,
   children,
+  keys: [...columns.map(({ key }) => key), ...children.map(({ key }) => key)],
 });
 
 /**

@@ -6,17 +6,25 @@ import type { Json } from './columns.ts';
 export interface Relation {
   /** The file is `tree/project/<name>.ndjson`. */
   readonly name: string;
+  /** Left out of exports that others than administrators request. */
+  readonly forAdministrators?: true;
   readonly reading: RelationReading;
+  /** Keys with lists or objects that import reads, besides those that export writes. */
+  readonly alsoReads?: readonly string[];
   /** Writes the lines and reports unusable items to the batch. If it throws, all lines have failed. */
   write(batch: ImportBatch, lines: readonly ImportLine[]): Promise<void>;
 }
 
-/** How export reads a relation: a page of parents by id, then each kind of children for the whole page at once. */
+/** How export reads a relation: the ids of all parents, then pages of parents with each kind of children. */
 export interface RelationReading {
   count(projectId: number): RawBuilder<{ count: number }>;
-  /** Rows `{ id, line }` after an id. `line` is the JSON object of the parent without children. */
-  page(projectId: number, afterId: number, limit: number): RawBuilder<{ id: number; line: string }>;
+  /** The ids of the parents, in the order of the lines. */
+  ids(projectId: number): RawBuilder<{ id: number }>;
+  /** Rows `{ id, line }` in the order of the ids. `line` is the JSON object of the parent without children. */
+  page(ids: readonly number[]): RawBuilder<{ id: number; line: string }>;
   readonly children: readonly ChildReading[];
+  /** The keys of a line, with those of the children. */
+  readonly keys: readonly string[];
 }
 
 export interface ChildReading {

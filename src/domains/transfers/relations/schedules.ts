@@ -1,4 +1,5 @@
-import { author, type Column, flag, moment, textOr, time, title, typesOf } from './columns.ts';
+import { MAX_INPUTS } from '#domains/schedules/model.ts';
+import { author, type Column, flag, isObject, moment, object, textOr, time, title, typesOf } from './columns.ts';
 import { readTable } from './reading.ts';
 import type { Relation } from './relation.ts';
 
@@ -10,9 +11,25 @@ const columns: readonly Column[] = [
   time('next_run_at'),
   author('owner_id'),
   flag('active'),
+  inputs(),
   moment('created_at'),
   moment('updated_at'),
 ];
+
+/** The inputs for the CI file. Entries of another form are left out. */
+function inputs(): Column {
+  return {
+    ...object('inputs', '[]'),
+    read: (value) => {
+      const found: { readonly name: string; readonly value: unknown }[] = [];
+      for (const each of Array.isArray(value) ? value.slice(0, MAX_INPUTS) : []) {
+        if (isObject(each) && typeof each.name === 'string' && each.name.length <= 255)
+          found.push({ name: each.name, value: each.value ?? null });
+      }
+      return JSON.stringify(found);
+    },
+  };
+}
 
 export const pipelineSchedules: Relation = {
   name: 'pipeline_schedules',

@@ -1,4 +1,4 @@
-import { author, type Column, integerOr, moment, text, title, typesOf } from './columns.ts';
+import { author, type Column, integerOr, moment, Refused, text, title, typesOf } from './columns.ts';
 import { NoteWriter, notesOf } from './notes.ts';
 import { readTable } from './reading.ts';
 import type { Relation } from './relation.ts';
@@ -30,7 +30,12 @@ export const snippets: Relation = {
   name: 'snippets',
   reading: readTable('snippets', columns, [notesOf('snippet_id', 'snippets')]),
   async write(batch, lines) {
-    const read = batch.read(lines, columns);
+    const { maxSnippetBytes: max } = batch.place;
+    const read = batch.read(lines, columns).filter(({ line, row }) => {
+      const isTooLong = max > 0 && Buffer.byteLength(String(row.content ?? '')) > max;
+      if (isTooLong) batch.fail(line, new Refused(`content is too long (maximum is ${max} bytes)`));
+      return !isTooLong;
+    });
     const ids = await batch.takeIds('snippets', read.length);
     const notes = new NoteWriter(batch);
     for (const [index, { line, row }] of read.entries()) {

@@ -358,6 +358,9 @@ describe('information about a fork', () => {
     );
     expect((await app().as(stranger).get(`/projects/${project.id}/forks`)).status).toBe(404);
     expect((await read(app().root, open)).forked_from_project.id).toBe(project.id);
+    // It shows the source with the role that the reader has there.
+    const seenByOwner = await read(app().root, open);
+    expect(seenByOwner.forked_from_project).toMatchObject({ default_branch: 'main' });
     expect((await read(owner, project)).forks_count).toBe(2);
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'public' });
     expect((await read(stranger, project)).forks_count).toBe(0);

@@ -290,7 +290,11 @@ describe('a user', () => {
     const refused = await create(many, url, { path: 'refused', name: 'refused' });
     expect([refused.status, refused.body]).toEqual([
       429,
-      { message: { error: 'This endpoint has been requested too many times. Try again later.' } },
+      {
+        message: {
+          error: expect.stringContaining('is 2 for each user (concurrent_url_imports_limit)'),
+        },
+      },
     ]);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     // The refused request has created nothing.

@@ -1,6 +1,9 @@
+import { PassThrough } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { getSettings } from '#domains/settings/queries.ts';
+import { unpack } from '#domains/transfers/importing/unpack.ts';
 import { useApp } from '../support/app.ts';
 import { packFiles, packProject, projectFiles, readTree } from './archive.ts';
 import { downloadExport, importArchive, runImport } from './support.ts';
@@ -56,6 +59,7 @@ describe('an invalid archive', () => {
     try {
       const answer = await importArchive(app(), app().root, Buffer.alloc(2 * 1024 * 1024), { path: path() });
       expect(answer.status).toBe(413);
+      expect(answer.body.message).toContain('(max_import_size)');
       expect(await leftovers()).toEqual([]);
     } finally {
       await root.put('/application/settings', { max_import_size: 0 });
@@ -69,11 +73,26 @@ describe('an invalid archive', () => {
       const bomb = await packProject({}, { 'tree/project/issues.ndjson': Buffer.alloc(50 * 1024 * 1024, 0x20) });
       expect(await runImport(app(), app().root, bomb, { path: path() })).toMatchObject({
         import_status: 'failed',
-        import_error: expect.stringContaining('more than the limit'),
+        import_error: expect.stringMatching(/more than the limit.*\(max_decompressed_archive_size\)\.$/),
       });
     } finally {
       await root.put('/application/settings', { max_decompressed_archive_size: 25_600 });
     }
+  });
+});
+
+describe('an archive that takes too long to unpack', () => {
+  it('is refused with the name of the limit', async () => {
+    const context = app().context();
+    const stuck = async () => ({ stream: new PassThrough(), size: 1 });
+    const storage: typeof context.services.storage = Object.assign(Object.create(context.services.storage), {
+      read: stuck,
+    });
+    const settings = { ...(await getSettings(context)), decompress_archive_file_timeout: 0.05 };
+    const unpacking = unpack({ ...context, services: { ...context.services, storage } }, ['x'], settings, new Set());
+    await expect(unpacking).rejects.toThrow(
+      'takes too long to unpack: more than 50 ms (decompress_archive_file_timeout).',
+    );
   });
 });
 
@@ -110,8 +129,10 @@ describe('a bad line', () => {
     });
     const record = await runImport(app(), owner, archive, { path: path() });
     expect(record.import_status).toBe('finished');
-    const failures: { relation_name: string; line_number: number; source: string; exception_message: string }[] =
+    const all: { relation_name: string; line_number: number; source: string; exception_message: string }[] =
       record.failed_relations;
+    const failures = all.filter(({ relation_name }) => relation_name !== 'a_relation_of_the_future');
+    expect(all.length - failures.length).toBe(1);
     const of = (source: string) =>
       failures
         .filter((failure) => failure.source === source)

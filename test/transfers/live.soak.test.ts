@@ -164,7 +164,8 @@ describe('upload', () => {
         length: request.headers['content-length'],
         body: Buffer.concat(chunks),
       });
-      response.writeHead(request.url === '/refuses' ? 403 : 200).end();
+      const isBusy = request.url === '/busy' && received.length < 3;
+      response.writeHead(request.url === '/refuses' ? 403 : isBusy ? 503 : 200).end();
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const address: AddressInfo | string | null = server.address();
@@ -198,8 +199,18 @@ describe('upload', () => {
       expect(sent?.method).toBe('POST');
       const written = (await unpackFiles(sent?.body ?? Buffer.alloc(0))).get('tree/project.json');
       expect(JSON.parse(String(written))).toMatchObject({ description: 'Described in the archive' });
+      expect((await export_(`${base}/busy`)).status).toBe(202);
+      await app().settle();
+      expect(received).toHaveLength(3);
+      expect((await root.get(`/projects/${project.id}/export`)).body.export_error).toBeNull();
       expect((await export_(`${base}/refuses`)).status).toBe(202);
       await app().settle();
+      expect((await root.get(`/projects/${project.id}/export`)).body).toMatchObject({
+        export_status: 'finished',
+        export_error: 'The upload failed: the server answered 403.',
+      });
+      // The archive can be downloaded nevertheless.
+      expect((await root.get(`/projects/${project.id}/export/download`)).status).toBe(200);
       const { data } = await root.graphql('query($p: ID!) { project(fullPath: $p) { export { status error } } }', {
         p: project.path_with_namespace,
       });

@@ -82,7 +82,13 @@ describe('a worker that was wrongly declared dead', () => {
     const first = runImport(app().context(), id, run);
     while ((await count('issues', body.id)) === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await Promise.all([first, runImport(app().context(), id, run)]);
-    expect(await importOf(body.id)).toMatchObject({ status: 'finished', attempt: 2, percentage: 100 });
+    const counts = { issue: 5_000, note: 5_000 };
+    expect(await importOf(body.id)).toMatchObject({
+      status: 'finished',
+      attempt: 2,
+      percentage: 100,
+      stats: { fetched: counts, imported: counts },
+    });
     expect(await count('issues', body.id)).toBe(5_000);
     expect(await count('notes', body.id)).toBe(5_000);
     expect(await count('import_failures', body.id)).toBe(0);
@@ -159,8 +165,11 @@ describe('abandoned work', () => {
     expect(await importOf(body.id)).toMatchObject({
       status: 'failed',
       import_error: 'The import could not be completed.',
-      storage_key: null,
     });
+    // The archive is not at fault, so the import can be retried for a while.
+    expect((await app().as(owner).post(`/projects/${body.id}/import/retry`)).status).toBe(201);
+    await runImport(ctx, id, run);
+    expect(await importOf(body.id)).toMatchObject({ status: 'finished', import_error: null, storage_key: null });
   });
 });
 
@@ -214,6 +223,9 @@ describe('an exported file', () => {
       .selectAll()
       .where('id', '=', id)
       .executeTakeFirstOrThrow();
-    expect(row).toMatchObject({ status: 'failed', error: 'The export is larger than allowed.' });
+    expect(row).toMatchObject({
+      status: 'failed',
+      error: 'The export is larger than the limit of this instance (max_export_size).',
+    });
   });
 });

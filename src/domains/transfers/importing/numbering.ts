@@ -1,0 +1,12 @@
+import { sql } from 'kysely';
+import { raiseIid } from '#domains/projects/commands.ts';
+import type { Tx } from '#platform/context.ts';
+import { NUMBERED, type NumberedRelation } from '../relations/numbered.ts';
+
+/** Raises the counter of a relation above the numbers that the project has. */
+export const countUp = async (tx: Tx, projectId: number, relation: NumberedRelation): Promise<void> => {
+  const { table, counter } = NUMBERED[relation];
+  const { rows } = await sql<{ last: number }>`
+    select coalesce(max(iid), 0) as last from ${sql.table(table)} where project_id = ${projectId}`.execute(tx.db);
+  await raiseIid(tx, projectId, counter, rows[0]?.last ?? 0);
+};

@@ -1,0 +1,261 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { runExport } from '#domains/transfers/exporting/run.ts';
+import { runImport } from '#domains/transfers/importing/run.ts';
+import { removeExpired } from '#domains/transfers/jobs.ts';
+import { type TestUser, useApp } from '../support/app.ts';
+import { packProject } from './archive.ts';
+import { importArchive } from './support.ts';
+
+// No workers run here, because the tests run the jobs themselves.
+const app = useApp({ env: { MILLRACE_ROLE: 'web' } });
+const run = { attempt: 1, lastAttempt: false };
+
+const importOf = (projectId: number) =>
+  app()
+    .hub.services.db.selectFrom('project_imports')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .executeTakeFirstOrThrow();
+const scheduled = async (user: TestUser, path: string) => {
+  const issues = Array.from({ length: 3_000 }, (_, n) => ({ iid: n + 1, title: `Issue ${n}` }));
+  const { body } = await importArchive(app(), user, await packProject({ issues }), { path });
+  return { ...body, ...(await importOf(body.id)), projectId: body.id };
+};
+const control = (user: TestUser, name: string, projectPath: string) =>
+  app()
+    .as(user)
+    .graphql(
+      `mutation ($input: ${name[0]?.toUpperCase()}${name.slice(1)}Input!) { ${name}(input: $input) { project { id } errors } }`,
+      {
+        input: { projectPath },
+      },
+    );
+
+describe('an import', () => {
+  it('is canceled while it runs, retried from where it stopped, and removed when it expires', async () => {
+    const owner = await app().make.user();
+    const { projectId, id, path_with_namespace: path } = await scheduled(owner, 'stopped');
+    const base = `/projects/${projectId}`;
+    const { db } = app().hub.services;
+    const issues = async () =>
+      (await sql<{ n: number }>`select count(*) as n from issues where project_id = ${projectId}`.execute(db)).rows[0]
+        ?.n;
+    expect((await app().as(owner).post(`${base}/import/retry`)).status).toBe(409);
+    // The third batch of lines is never written, because the import is canceled before it.
+    const ctx = app().context();
+    let batches = 0;
+    const canceling = {
+      ...ctx,
+      transaction: async <T>(work: Parameters<typeof ctx.transaction<T>>[0]): Promise<T> => {
+        const result = await ctx.transaction(work);
+        if ((await issues()) === 1_000 && ++batches === 1)
+          expect((await app().as(owner).post(`${base}/import/cancel`)).status).toBe(201);
+        return result;
+      },
+    };
+    await runImport(canceling, id, run);
+    expect(await issues()).toBe(1_000);
+    expect((await app().as(owner).get(`${base}/import`)).body).toMatchObject({
+      import_status: 'failed',
+      import_error: 'The import was canceled.',
+    });
+    expect((await app().as(owner).post(`${base}/import/cancel`)).status).toBe(409);
+    expect((await control(owner, 'projectImportRetry', path)).data.projectImportRetry.errors).toEqual([]);
+    // Its pace counts from the retry.
+    expect(await importOf(projectId)).toMatchObject({ status: 'scheduled', started_at: null });
+    await runImport(ctx, id, run);
+    expect(await importOf(projectId)).toMatchObject({ status: 'finished', stats: { imported: { issue: 3_000 } } });
+    expect(await issues()).toBe(3_000);
+
+    const other = await scheduled(owner, 'expiring');
+    expect(
+      (await control(owner, 'projectImportCancel', other.path_with_namespace)).data.projectImportCancel.errors,
+    ).toEqual([]);
+    await sql`update project_imports set finished_at = now() - interval '25 hours' where id = ${other.id}`.execute(db);
+    await removeExpired.run(ctx, {}, run);
+    expect((await importOf(other.projectId)).storage_key).toBeNull();
+    const gone = await app().as(owner).post(`/projects/${other.projectId}/import/retry`);
+    expect([gone.status, gone.body.message]).toEqual([
+      409,
+      expect.stringContaining('the archive of the import is gone'),
+    ]);
+  });
+
+  it('and a relation import of the same project exclude each other, also at the same moment', async () => {
+    const owner = await app().make.user();
+    const { projectId, id, path_with_namespace: path } = await scheduled(owner, 'either');
+    const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
+    const importRelation = () => {
+      const form = new FormData();
+      form.set('file', new Blob([new Uint8Array(archive)], { type: 'application/gzip' }), 'export.tar.gz');
+      form.set('path', path);
+      form.set('relation', 'issues');
+      return app().as(owner).post('/projects/import-relation', form);
+    };
+    const base = `/projects/${projectId}`;
+    expect((await importRelation()).body.message).toBe('409 Conflict - the project is being imported');
+    await app().as(owner).post(`${base}/import/cancel`);
+    expect((await importRelation()).status).toBe(201);
+    const refused = await app().as(owner).post(`${base}/import/retry`);
+    expect([refused.status, refused.body.message]).toEqual([
+      409,
+      '409 Conflict - a relation import of the project is running',
+    ]);
+    expect((await importOf(projectId)).status).toBe('failed');
+    for (let round = 0; round < 5; round++) {
+      await app().as(owner).post(`${base}/relation-imports/cancel`);
+      await app().as(owner).post(`${base}/import/cancel`);
+      const both = await Promise.all([importRelation(), app().as(owner).post(`${base}/import/retry`)]);
+      expect(both.map(({ status }) => status).sort()).toEqual([201, 409]);
+    }
+    await app().as(owner).post(`${base}/import/cancel`);
+    await app().as(owner).post(`${base}/relation-imports/cancel`);
+    expect((await app().as(owner).post(`${base}/import/retry`)).status).toBe(201);
+    await runImport(app().context(), id, run);
+  });
+
+  it('is not canceled by others', async () => {
+    const owner = await app().make.user();
+    const { projectId, id } = await scheduled(owner, 'mine');
+    const developer = await app().make.user();
+    await app().make.projectMember({ id: projectId }, developer, 30);
+    const stranger = await app().make.user();
+    for (const what of ['import/cancel', 'import/retry', 'export/cancel', 'relation-imports/cancel']) {
+      const url = `/projects/${projectId}/${what}`;
+      expect((await app().as(developer).post(url)).status, what).toBe(403);
+      expect((await app().as(stranger).post(url)).status, what).toBe(404);
+    }
+    await runImport(app().context(), id, run);
+    expect((await importOf(projectId)).status).toBe('finished');
+  });
+});
+
+describe('an export', () => {
+  it('can be canceled, and its end is mailed', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const url = `/projects/${project.id}/export`;
+    const { db } = app().hub.services;
+    const latest = () =>
+      db
+        .selectFrom('project_exports')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .orderBy('id', 'desc')
+        .executeTakeFirstOrThrow();
+    expect((await app().as(owner).post(`${url}/cancel`)).status).toBe(409);
+    await app().as(owner).post(url);
+    expect((await app().as(owner).post(`${url}/cancel`)).status).toBe(201);
+    await runExport(app().context(), (await latest()).id, run);
+    expect((await app().as(owner).get(url)).body).toMatchObject({
+      export_status: 'none',
+      export_error: 'The export was canceled.',
+    });
+    await app().as(owner).post(url);
+    const { data } = await control(owner, 'projectExportCancel', project.path_with_namespace);
+    expect(data.projectExportCancel.errors).toEqual([]);
+    await app().as(owner).post(url);
+    await runExport(app().context(), (await latest()).id, run);
+    expect((await app().as(owner).get(url)).body).toMatchObject({ export_status: 'finished', export_error: null });
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from graphile_worker.jobs where task_identifier = 'mail.send'`.execute(db);
+    expect(rows[0]?.n).toBe(3);
+    // Nobody is mailed about a project that wants no mails.
+    await app().as(owner).put(`/projects/${project.id}`, { emails_enabled: false });
+    await app().as(owner).post(url);
+    await app().as(owner).post(`${url}/cancel`);
+    const { rows: later } = await sql<{ n: number }>`
+      select count(*) as n from graphile_worker.jobs where task_identifier = 'mail.send'`.execute(db);
+    expect(later[0]?.n).toBe(3);
+  });
+});
+
+describe('the list of transfers', () => {
+  const QUERY = `query ($kind: TransferKind, $state: TransferState) { transfers(kind: $kind, state: $state) { nodes {
+    id kind state detail progress itemsPerSecond remainingSeconds bytes totalBytes error createdAt startedAt finishedAt
+    project { fullPath } user { username } relations { name done total } } } }`;
+  const listOf = async (user: TestUser, variables: Record<string, unknown> = {}) =>
+    (await app().as(user).graphql(QUERY, variables)).data.transfers.nodes;
+
+  it("has the caller's own, of every kind, with their pace", async () => {
+    const owner = await app().make.user();
+    const { projectId, id, path_with_namespace } = await scheduled(owner, 'listed');
+    await app().as(owner).post(`/projects/${projectId}/export`);
+    const { db } = app().hub.services;
+    await sql`update project_imports set status = 'started', started_at = now() - interval '10 seconds', percentage = 25,
+      relations = '{"issues": {"done": 100, "total": 400}}' where id = ${id}`.execute(db);
+    await sql`insert into relation_imports (project_id, user_id, relation, status, error, finished_at)
+      values (${projectId}, ${owner.id}, 'issues', 'failed', 'Broken.', now())`.execute(db);
+    const all = await listOf(owner);
+    expect(all.map(({ kind, state }: { kind: string; state: string }) => `${kind} ${state}`)).toEqual([
+      'RELATION_IMPORT FAILED',
+      'EXPORT WAITING',
+      'IMPORT RUNNING',
+    ]);
+    expect(all[0]).toMatchObject({ detail: 'issues', error: 'Broken.' });
+    expect(all[2]).toMatchObject({
+      id: `import:${id}`,
+      detail: 'gitlab_project',
+      progress: 25,
+      project: { fullPath: path_with_namespace },
+      user: { username: owner.username },
+      relations: [{ name: 'issues', done: 100, total: 400 }],
+    });
+    expect(all[2].itemsPerSecond).toBeGreaterThan(0);
+    expect(all[2].remainingSeconds).toBeGreaterThan(0);
+    expect(await listOf(owner, { kind: 'EXPORT' })).toHaveLength(1);
+    expect(await listOf(owner, { state: 'FAILED' })).toHaveLength(1);
+    expect((await listOf(app().root)).length).toBeGreaterThanOrEqual(3);
+    expect(await listOf(await app().make.user())).toEqual([]);
+    expect((await app().anonymous.graphql(QUERY)).data.transfers).toBeNull();
+
+    const found = async (user: TestUser, key: string) =>
+      (await app().as(user).graphql(`query ($id: ID!) { transfer(id: $id) { id error } }`, { id: key })).data.transfer;
+    const maintainer = await app().make.user();
+    await app().make.projectMember({ id: projectId }, maintainer, 40);
+    for (const user of [owner, app().root, maintainer])
+      expect(await found(user, `import:${id}`)).toMatchObject({ id: `import:${id}` });
+    expect(await found(await app().make.user(), `import:${id}`)).toBeNull();
+    expect(await found(owner, 'import:x')).toBeNull();
+    const page = await app()
+      .as(owner)
+      .graphql(`query { transfers(first: 1) { nodes { id } pageInfo { endCursor hasNextPage } } }`);
+    const { endCursor } = page.data.transfers.pageInfo;
+    const next = await app()
+      .as(owner)
+      .graphql(`query ($after: String) { transfers(first: 2, after: $after) { nodes { kind } } }`, {
+        after: endCursor,
+      });
+    expect(next.data.transfers.nodes).toEqual([{ kind: 'EXPORT' }, { kind: 'IMPORT' }]);
+
+    await app().as(owner).post(`/projects/${projectId}/import/cancel`);
+    expect((await app().as(owner).post(`/projects/${projectId}/import/retry`)).status).toBe(201);
+    await sql`update project_imports set status = 'started', started_at = now() - interval '10 seconds', percentage = 40,
+      relations = '{"issues": {"done": 160, "total": 400}}' where id = ${id}`.execute(db);
+    // At least ten seconds for 60 items and 15 percent.
+    const retried = (await listOf(owner, { kind: 'IMPORT' }))[0];
+    expect(retried.itemsPerSecond).toBeLessThanOrEqual(6);
+    expect(retried.itemsPerSecond).toBeGreaterThan(0);
+    expect(retried.remainingSeconds).toBeGreaterThanOrEqual(40);
+  });
+});
+
+describe('a relation import', () => {
+  it('can be canceled', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const url = `/projects/${project.id}/relation-imports`;
+    const values = { project_id: project.id, user_id: owner.id, relation: 'issues' };
+    const { db } = app().hub.services;
+    expect((await app().as(owner).post(`${url}/cancel`)).status).toBe(409);
+    for (const cancel of [
+      () => app().as(owner).post(`${url}/cancel`),
+      () => control(owner, 'relationImportCancel', project.path_with_namespace),
+    ]) {
+      await db.insertInto('relation_imports').values(values).execute();
+      await cancel();
+    }
+    expect((await app().as(owner).get(url)).body).toMatchObject([{ status: 'failed' }, { status: 'failed' }]);
+  });
+});
