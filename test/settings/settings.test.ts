@@ -1,7 +1,16 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { startHub } from '#app/build.ts';
+import { Api } from '#cli/api.ts';
+import { getSettings, setSettings } from '#cli/settings.ts';
+import { forgetSettings, getSecretSetting } from '#domains/settings/queries.ts';
 import { settingsSchema } from '#domains/settings/registry.ts';
-import { settingsTable } from '#domains/settings/table.ts';
+import { settingsTables } from '#domains/settings/table.ts';
+import { readConfig } from '#platform/config.ts';
+import { createLogger } from '#platform/log.ts';
 import { useApp } from '../support/app.ts';
+import { Client } from '../support/client.ts';
+import { until } from '../support/until.ts';
 
 const app = useApp();
 const admin = () => app().as(app().root);
@@ -72,7 +81,7 @@ describe('the settings API', () => {
     ],
     [
       { default_branch_protection_defaults: { allowed_to_push: [{ access_level: 7 }] } },
-      { message: { default_branch_protection_defaults: [expect.any(String)] } },
+      { error: expect.stringContaining('allowed_to_push') },
     ],
   ])('refuses %j and changes nothing', async (wrong, expected) => {
     const { updated_at } = (await admin().get(PATH)).body;
@@ -111,8 +120,157 @@ describe('the settings API', () => {
     });
   });
 
-  it('has every setting in the documented table', () => {
-    for (const name of Object.keys(settingsSchema.shape)) expect(settingsTable()).toContain(`| \`${name}\` |`);
+  it('has every setting in the documented tables', () => {
+    for (const name of Object.keys(settingsSchema.shape)) expect(settingsTables()).toContain(`| \`${name}\` |`);
+  });
+
+  it('lists who changed which settings, for administrators', async () => {
+    const other = await app().make.user();
+    await admin().put(`/users/${other.id}`, { admin: true });
+    await admin().put(PATH, { max_export_size: 0, max_import_size: 0 });
+    await app().as(other).put(PATH, { max_import_size: 7, max_export_size: 0 });
+    await admin().put(PATH, { max_import_size: 7 });
+    await admin().put(PATH, { max_import_size: 0, spamcheck_api_key: 'audited-key' }, { sudo: String(other.id) });
+    const query = `query ($after: String) { applicationSettingsChanges(first: 1, after: $after) {
+      nodes { id username user { username } changed createdAt } pageInfo { endCursor hasNextPage } } }`;
+    const first = (await admin().graphql(query)).data.applicationSettingsChanges;
+    // The administrator acted as the other user. A repeated value is no change.
+    expect(first.nodes).toEqual([
+      {
+        id: expect.stringMatching(/ApplicationSettingsChange\/\d+$/),
+        username: 'root',
+        user: { username: 'root' },
+        changed: expect.arrayContaining(['max_import_size', 'spamcheck_api_key']),
+        createdAt: expect.any(String),
+      },
+    ]);
+    const { data } = await admin().graphql(query, { after: first.pageInfo.endCursor });
+    expect(data.applicationSettingsChanges.nodes).toMatchObject([
+      { username: other.username, user: { username: other.username }, changed: ['max_import_size'] },
+    ]);
+    await admin().put(`/users/${other.id}`, { admin: false });
+    expect((await app().as(other).graphql(query)).data.applicationSettingsChanges).toBeNull();
+    expect((await app().anonymous.graphql(query)).data.applicationSettingsChanges).toBeNull();
+    await admin().delete(`/users/${other.id}?hard_delete=true`);
+    await app().settle();
+    const after = await admin().graphql(query, { after: first.pageInfo.endCursor });
+    expect(after.data.applicationSettingsChanges.nodes).toMatchObject([{ username: other.username, user: null }]);
+  });
+
+  it('never shows a secret, and keeps it when its mask comes back', async () => {
+    const name = 'asset_proxy_secret_key';
+    const set = await admin().put(PATH, { [name]: 'very-secret-text' });
+    expect(set.body[name]).toBe('********');
+    await admin().put(PATH, { [name]: '********', max_export_size: 3 });
+    expect(await getSecretSetting(app().context(), name)).toBe('very-secret-text');
+    const { data } = await admin().graphql('{ applicationSettings { assetProxySecretKey spamcheckApiKey } }');
+    expect(data.applicationSettings.assetProxySecretKey).toBe('********');
+    for (const table of ['application_settings', 'events', 'setting_changes'] as const) {
+      const { rows } = await app().hub.services.pool.query(`select * from ${table}`);
+      expect(JSON.stringify(rows)).not.toContain('very-secret-text');
+    }
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select('payload')
+      .where('kind', '=', 'settings.updated')
+      .orderBy('id', 'desc')
+      .limit(2)
+      .execute();
+    expect(events.map(({ payload }) => payload)).toEqual([{ changed: ['max_export_size'] }, { changed: [name] }]);
+    const cleared = await admin().put(PATH, { [name]: '', max_export_size: 0 });
+    expect(cleared.body[name]).toBeNull();
+    expect(await getSecretSetting(app().context(), name)).toBeNull();
+    // The mask does not take precedence over a new value under another name.
+    await admin().put(PATH, { spamcheck_api_key: '********', akismet_api_key: 'other-name' });
+    expect(await getSecretSetting(app().context(), 'spamcheck_api_key')).toBe('other-name');
+    await admin().put(PATH, { spamcheck_api_key: '' });
+    // An empty text clears a date too.
+    await admin().put(PATH, { api_v4_sunset_on: '2030-01-01' });
+    expect((await admin().put(PATH, { api_v4_sunset_on: '' })).body.api_v4_sunset_on).toBeNull();
+  });
+
+  it('takes effect in another process within a second', async () => {
+    const { config } = app().hub.services;
+    const second = await startHub({
+      config: readConfig([], {
+        DATABASE_URL: config.databaseUrl ?? '',
+        MILLRACE_DATA_DIR: config.dataDir,
+        MILLRACE_PORT: '0',
+        MILLRACE_ROLE: 'web',
+      }),
+      log: createLogger('silent'),
+    });
+    try {
+      const elsewhere = new Client(second.url, () => app().tokenOf(app().root));
+      for (const value of [11, 12, 13, 0]) {
+        await admin().put(PATH, { max_export_size: value });
+        await until('the other process has the new value', async () => {
+          const { body } = await elsewhere.get(PATH);
+          return body.max_export_size === value ? true : undefined;
+        });
+      }
+    } finally {
+      await second.close();
+    }
+  });
+
+  it('is shown and changed on the command line', async () => {
+    const api = new Api(app().url, await app().tokenOf(app().root));
+    expect(await getSettings(api, 'asciidoc_max_includes')).toEqual(['32']);
+    const all = await getSettings(api);
+    expect(all).toEqual(expect.arrayContaining(['asciidoc_max_includes=32', 'domain_allowlist=[]']));
+    const set = await setSettings(api, [
+      'asciidoc_max_includes=64',
+      'domain_denylist=a.example b.example',
+      'default_branch_protection_defaults[allow_force_push]=true',
+      'terms=a=b',
+    ]);
+    expect(set).toEqual([
+      'asciidoc_max_includes=64',
+      'domain_denylist=["a.example","b.example"]',
+      expect.stringContaining('"allow_force_push":true'),
+      'terms=a=b',
+    ]);
+    const printed = [
+      'domain_denylist=["a.example"]',
+      'runner_token_expiration_interval=null',
+      'default_branch_protection_defaults={"allow_force_push":false}',
+      'terms=[in brackets]',
+    ];
+    expect(await setSettings(api, printed)).toEqual([
+      ...printed.slice(0, 2),
+      expect.stringContaining('"allow_force_push":false'),
+      'terms=[in brackets]',
+    ]);
+    await setSettings(api, ['terms=a=b']);
+    const refusals: readonly [assignments: string[], message: RegExp][] = [
+      [['asciidoc_max_includes=65', 'terms=x'], /asciidoc_max_includes.*must be less than or equal to 64/],
+      [['no_such_setting=1'], /There is no setting no_such_setting/],
+      [['terms'], /terms is not of the form NAME=VALUE/],
+    ];
+    for (const [assignments, message] of refusals) {
+      await expect(setSettings(api, assignments)).rejects.toThrow(message);
+    }
+    await expect(getSettings(api, 'no_such_setting')).rejects.toThrow('There is no setting no_such_setting');
+    expect(await getSettings(api, 'terms')).toEqual(['a=b']);
+    const reset = ['asciidoc_max_includes=32', 'domain_denylist=', 'terms=', 'default_branch_protection=2'];
+    await setSettings(api, reset);
+  });
+});
+
+describe('a stored value that is not valid any more', () => {
+  it('counts as the default, and can be set again', async () => {
+    const { services } = app().hub;
+    const attributes = { asciidoc_max_includes: 'many', globally_allowed_ips: '10.1', terms: 'kept' };
+    await sql`update application_settings set attributes = attributes || ${JSON.stringify(attributes)}::jsonb`.execute(
+      services.db,
+    );
+    forgetSettings(services);
+    expect((await admin().get(PATH)).body).toMatchObject({ asciidoc_max_includes: 32, terms: 'kept' });
+    expect(
+      (await admin().put(PATH, { asciidoc_max_includes: 31, globally_allowed_ips: '', terms: '' })).body,
+    ).toMatchObject({ asciidoc_max_includes: 31, terms: '' });
+    await admin().put(PATH, { asciidoc_max_includes: 32 });
   });
 });
 

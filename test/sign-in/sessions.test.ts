@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +8,6 @@ import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { until } from '../support/until.ts';
-import { startProcess } from '../system/process.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -186,34 +184,6 @@ describe('a session', () => {
     expect(told).toMatchObject([{ actor_id: root.id, payload: { user_id: user.id } }]);
     expect(JSON.stringify(told)).not.toContain('digest');
     expect(await sessionsOf(user)).toEqual([]);
-  });
-
-  it('ends at once in every process of the hub', async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'millrace-second-'));
-    const { config, secretKey } = app().hub.services;
-    const process = startProcess({
-      DATABASE_URL: config.databaseUrl ?? '',
-      MILLRACE_DATA_DIR: dataDir,
-      MILLRACE_PORT: '0',
-      MILLRACE_ROLE: 'web',
-      MILLRACE_SECRET_KEY: secretKey.toString('base64'),
-    });
-    try {
-      const url = await process.url();
-      const { visitor } = await signedIn(app());
-      const cookie = visitor.cookieHeader;
-      const there = (path: string) => fetch(url + path, { headers: { cookie }, redirect: 'manual' });
-      expect((await there('/')).status).toBe(200);
-      expect((await there('/api/v4/user')).status).toBe(200);
-      await visitor.get('/');
-      await visitor.submit('/users/sign_out');
-      expect((await there('/')).status).toBe(303);
-      expect((await there('/api/v4/user')).status).toBe(401);
-    } finally {
-      process.child.kill('SIGKILL');
-      await process.ended;
-      await rm(dataDir, { recursive: true, force: true });
-    }
   });
 
   it('is reported by mail if it comes from a new address, unless that is turned off', async () => {

@@ -1,33 +1,33 @@
 import { z } from 'zod';
 import { builder, type Types } from '#graphql/builder.ts';
+import { listConnection } from '#graphql/connection.ts';
+import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import { listSettingChanges, type SettingChangeRow } from './audit.ts';
 import { updateSettings } from './commands.ts';
 import { getSettingsAsAdministrator, type StoredSettings } from './queries.ts';
-import { type SettingName, settingsSchema } from './registry.ts';
+import { type SettingName, settingNames, settingsSchema } from './registry.ts';
 
-type Kind = 'Boolean' | 'Int' | 'IntOrNull' | 'String' | 'StringList' | 'JSON';
+type Kind = 'Boolean' | 'Int' | 'IntOrNull' | 'Float' | 'String' | 'StringOrNull' | 'StringList' | 'JSON';
 
 const kindOf = (setting: z.core.$ZodType): Kind => {
   if (setting instanceof z.ZodDefault) return kindOf(setting.def.innerType);
-  if (setting instanceof z.ZodNullable) return 'IntOrNull';
+  if (setting instanceof z.ZodNullable) return kindOf(setting.def.innerType) === 'Int' ? 'IntOrNull' : 'StringOrNull';
   if (setting instanceof z.ZodBoolean) return 'Boolean';
-  if (setting instanceof z.ZodNumber) return 'Int';
+  if (setting instanceof z.ZodNumber) return setting.format === 'safeint' ? 'Int' : 'Float';
+  if (setting instanceof z.ZodUnion) return 'Int';
   if (setting instanceof z.ZodArray) return 'StringList';
-  return setting instanceof z.ZodObject ? 'JSON' : 'String';
+  return setting instanceof z.ZodObject || setting instanceof z.ZodRecord ? 'JSON' : 'String';
 };
 
 const listOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
 
-const isSetting = (name: string): name is SettingName => name in settingsSchema.shape;
-
-const settings = Object.keys(settingsSchema.shape)
-  .filter(isSetting)
-  .map((name) => ({
-    name,
-    field: name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-    kind: kindOf(settingsSchema.shape[name]),
-    description: settingsSchema.shape[name].description ?? '',
-  }));
+const settings = settingNames.map((name) => ({
+  name,
+  field: name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
+  kind: kindOf(settingsSchema.shape[name]),
+  description: settingsSchema.shape[name].description ?? '',
+}));
 
 const SettingsRef = builder.objectRef<StoredSettings>('ApplicationSettings').implement({
   description: 'The settings of the instance.',
@@ -39,8 +39,12 @@ const SettingsRef = builder.objectRef<StoredSettings>('ApplicationSettings').imp
         t.int({ nullable: false, description, resolve: (row) => Number(row[name]) }),
       IntOrNull: (name: SettingName, description: string) =>
         t.int({ nullable: true, description, resolve: (row) => (row[name] === null ? null : Number(row[name])) }),
+      Float: (name: SettingName, description: string) =>
+        t.float({ nullable: false, description, resolve: (row) => Number(row[name]) }),
       String: (name: SettingName, description: string) =>
         t.string({ nullable: false, description, resolve: (row) => String(row[name]) }),
+      StringOrNull: (name: SettingName, description: string) =>
+        t.string({ nullable: true, description, resolve: (row) => (row[name] === null ? null : String(row[name])) }),
       StringList: (name: SettingName, description: string) =>
         t.stringList({ nullable: false, description, resolve: (row) => listOf(row[name]) }),
       JSON: (name: SettingName, description: string) =>
@@ -65,12 +69,49 @@ builder.queryField('applicationSettings', (t) =>
   }),
 );
 
+/** One entry of the audit list. The users domain adds its author. */
+export const SettingChangeRef = builder.objectRef<SettingChangeRow>('ApplicationSettingsChange').implement({
+  description: 'A change of instance settings.',
+  fields: (t) => ({
+    id: t.id({ nullable: false, resolve: ({ id }) => gid('ApplicationSettingsChange', id) }),
+    username: t.exposeString('username', {
+      nullable: true,
+      description: 'The user name of the author at the time of the change. Null for the hub itself.',
+    }),
+    changed: t.exposeStringList('changed', {
+      nullable: false,
+      description: 'The names of the settings that changed. Values are not recorded.',
+    }),
+    createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+  }),
+});
+
+const SettingChangeConnection = builder.connectionObject(
+  { type: SettingChangeRef, name: 'ApplicationSettingsChangeConnection' },
+  { name: 'ApplicationSettingsChangeEdge' },
+);
+
+builder.queryField('applicationSettingsChanges', (t) =>
+  t.connection(
+    {
+      type: SettingChangeRef,
+      nullable: true,
+      description: 'The changes of instance settings, the latest first. Null for callers who are no administrators.',
+      resolve: (_root, args, ctx, info) =>
+        ctx.actor.isAdmin ? listConnection(args, info, listSettingChanges(ctx)) : null,
+    },
+    SettingChangeConnection,
+  ),
+);
+
 const inputFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => {
   const make = {
     Boolean: (description: string) => t.boolean({ description }),
     Int: (description: string) => t.int({ description }),
     IntOrNull: (description: string) => t.int({ description }),
+    Float: (description: string) => t.float({ description }),
     String: (description: string) => t.string({ description }),
+    StringOrNull: (description: string) => t.string({ description }),
     StringList: (description: string) => t.stringList({ description }),
     JSON: (description: string) => t.field({ type: 'JSON', description }),
   } satisfies Record<Kind, unknown>;
@@ -83,10 +124,7 @@ mutationField('applicationSettingsUpdate', {
   payload: { applicationSettings: SettingsRef },
   run: async (ctx, input) => {
     const changes: Record<string, unknown> = {};
-    for (const { name, field, kind } of settings) {
-      const value: unknown = Reflect.get(input, field);
-      if (value !== undefined && (value !== null || kind === 'IntOrNull')) changes[name] = value;
-    }
+    for (const { name, field } of settings) changes[name] = Reflect.get(input, field);
     return { applicationSettings: await updateSettings(ctx, changes) };
   },
 });

@@ -1,30 +1,42 @@
 import { z } from 'zod';
 import { isoTime } from '#platform/time.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import type { StoredSettings } from './queries.ts';
-import { settingsSchema } from './registry.ts';
+import { factsOf, WITHOUT_EFFECT } from './registry/define.ts';
+import { aliases, type SettingName, settingsSchema } from './registry.ts';
 
-/** All settings, including the aliases that some have. */
+/** Describes a further name of a setting. */
+export const sameAs = (setting: SettingName): string => {
+  const { withoutEffect = false } = factsOf(settingsSchema.shape[setting]);
+  return `The same as \`${setting}\`.${withoutEffect ? ` ${WITHOUT_EFFECT}` : ''}`;
+};
+
+/** All settings under all their names. */
 export const settingsRecord = z
   .object({
+    ...Object.fromEntries(
+      Array.from(aliases, ([name, { setting, deprecated, form }]): [string, z.ZodType] => {
+        const field = form
+          ? form.schema.describe(form.description)
+          : settingsSchema.shape[setting].describe(sameAs(setting));
+        return [name, deprecated ? removedInV5(field, { replacedBy: setting }) : field];
+      }),
+    ),
+    ...settingsSchema.shape,
     id: z.int(),
     created_at: z.string(),
     updated_at: z.string(),
-    ...settingsSchema.shape,
-    allow_local_requests_from_hooks_and_services: settingsSchema.shape.allow_local_requests_from_web_hooks_and_services,
-    throttle_unauthenticated_enabled: settingsSchema.shape.throttle_unauthenticated_web_enabled,
-    throttle_unauthenticated_requests_per_period: settingsSchema.shape.throttle_unauthenticated_web_requests_per_period,
-    throttle_unauthenticated_period_in_seconds: settingsSchema.shape.throttle_unauthenticated_web_period_in_seconds,
-    outbound_local_requests_allowlist_raw: z.string().describe('The allow-list as text, one entry per line.'),
   })
   .meta({ id: 'ApplicationSettings' });
 
 export const toSettings = (settings: StoredSettings): z.output<typeof settingsRecord> => ({
   ...settings,
+  ...Object.fromEntries(
+    Array.from(aliases, ([name, { setting, form }]) => [
+      name,
+      form ? form.fromSetting(settings[setting]) : settings[setting],
+    ]),
+  ),
   created_at: isoTime(settings.created_at),
   updated_at: isoTime(settings.updated_at),
-  allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_web_hooks_and_services,
-  throttle_unauthenticated_enabled: settings.throttle_unauthenticated_web_enabled,
-  throttle_unauthenticated_requests_per_period: settings.throttle_unauthenticated_web_requests_per_period,
-  throttle_unauthenticated_period_in_seconds: settings.throttle_unauthenticated_web_period_in_seconds,
-  outbound_local_requests_allowlist_raw: settings.outbound_local_requests_whitelist.join('\n'),
 });

@@ -1,45 +1,69 @@
 import { z } from 'zod';
-import { boolean, commaList, hash, integer, oneOf, text } from '#rest/params.ts';
+import {
+  anyHash,
+  boolean,
+  commaList,
+  decimal,
+  hash,
+  integer,
+  oneOf,
+  oneOfNumbers,
+  refusingNull,
+  text,
+  wordList,
+} from '#rest/params.ts';
 import { route } from '#rest/route.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import { updateSettings } from './commands.ts';
 import { getSettingsAsAdministrator } from './queries.ts';
-import { settingsRecord, toSettings } from './record.ts';
-import { settingAliases, settingsSchema } from './registry.ts';
+import { sameAs, settingsRecord, toSettings } from './record.ts';
+import { aliases, settingNames, settingsSchema } from './registry.ts';
 
 const tag = 'Settings';
 
 /** Returns the parameter type for a setting. The registry validates the value. */
-const parameterOf = (setting: z.core.$ZodType): z.ZodType => {
-  if (setting instanceof z.ZodDefault) return parameterOf(setting.def.innerType);
-  if (setting instanceof z.ZodNullable) return parameterOf(setting.def.innerType).nullable();
+const parameterOf = (setting: z.core.$ZodType): z.ZodType => refusingNull(kindOf(setting));
+
+const kindOf = (setting: z.core.$ZodType): z.ZodType => {
+  if (setting instanceof z.ZodDefault) return kindOf(setting.def.innerType);
+  if (setting instanceof z.ZodNullable) return kindOf(setting.def.innerType).nullable();
   if (setting instanceof z.ZodBoolean) return boolean();
-  if (setting instanceof z.ZodNumber) return integer();
+  if (setting instanceof z.ZodNumber) return setting.format === 'safeint' ? integer() : decimal();
   if (setting instanceof z.ZodEnum) return oneOf(setting.options.map(String));
-  if (setting instanceof z.ZodArray) return commaList(parameterOf(setting.element));
+  if (setting instanceof z.ZodUnion) return oneOfNumbers(setting.options.flatMap(numbersOf));
+  if (setting instanceof z.ZodArray) {
+    const element = parameterOf(setting.element);
+    return setting.element instanceof z.ZodObject ? commaList(element) : wordList(element);
+  }
+  if (setting instanceof z.ZodRecord) return anyHash().pipe(z.record(z.string(), parameterOf(setting.valueType)));
   if (setting instanceof z.ZodObject) {
     const inner: [string, z.core.$ZodType][] = Object.entries(setting.shape);
     return hash(Object.fromEntries(inner.map(([name, each]) => [name, parameterOf(each).optional()])));
   }
-  // Access levels are a choice of numbers.
-  return setting instanceof z.ZodUnion ? integer() : text();
+  // Null empties a text.
+  return text().nullable();
 };
+
+const numbersOf = (option: z.core.$ZodType): number[] =>
+  option instanceof z.ZodLiteral ? [...option.values].map(Number) : [];
 
 const input = {
   ...Object.fromEntries(
-    Object.entries(settingsSchema.shape).map(([name, setting]) => [
+    settingNames.map((name) => [
       name,
-      parameterOf(setting)
+      parameterOf(settingsSchema.shape[name])
         .optional()
-        .describe(setting.description ?? ''),
+        .describe(settingsSchema.shape[name].description ?? ''),
     ]),
   ),
   ...Object.fromEntries(
-    Object.entries(settingAliases).map(([alias, name]) => [alias, parameterOf(settingsSchema.shape[name]).optional()]),
+    Array.from(aliases, ([name, { setting, deprecated, form }]) => {
+      const parameter = parameterOf(form?.schema ?? settingsSchema.shape[setting])
+        .optional()
+        .describe(form?.description ?? sameAs(setting));
+      return [name, deprecated ? removedInV5(parameter, { replacedBy: setting }) : parameter];
+    }),
   ),
-  outbound_local_requests_allowlist_raw: z
-    .unknown()
-    .transform((value) => (typeof value === 'string' ? value.split(/[\s,;]+/).filter(Boolean) : value))
-    .optional(),
 };
 
 export const routes = [

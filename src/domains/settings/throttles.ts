@@ -42,12 +42,18 @@ export const throttle = async (services: Services, { actor, ip, web, setHeader }
 
 /** The settings that limit one action, with the length of their window in seconds. */
 const ACTIONS = {
+  downstream_pipeline_trigger_limit_per_project_user_sha: 60,
+  issues_create_limit: 60,
   projects_api_rate_limit_unauthenticated: 600,
   project_jobs_api_rate_limit: 60,
   project_export_limit: 60,
   project_download_export_limit: 60,
   project_import_limit: 60,
+  raw_blob_request_limit: 60,
 } as const;
+
+/** The settings that limit the requests of all callers together. */
+const SHARED: ReadonlySet<string> = new Set<keyof typeof ACTIONS>(['raw_blob_request_limit']);
 
 /**
  * Counts an action of the caller against the setting that limits it; 0 is no limit. Actions with a different `about`
@@ -58,12 +64,13 @@ const ACTIONS = {
 export const limitAction = async (
   { services, actor, client, callerCheck }: Pick<Context, 'services' | 'actor' | 'client' | 'callerCheck'>,
   setting: keyof typeof ACTIONS,
-  about: number | null = null,
+  about: number | string | null = null,
 ): Promise<void> => {
   const limit = (await getSettings({ services }))[setting];
   if (limit === 0 || actor.isSystem) return;
   await callerCheck?.confirm(services.pool);
-  const key = [setting, actor.userId ?? client.ip ?? '', ...(about === null ? [] : [about])].join(':');
+  const caller = SHARED.has(setting) ? 'all' : (actor.userId ?? client.ip ?? '');
+  const key = [setting, caller, ...(about === null ? [] : [about])].join(':');
   const { allowed, retryAfterSeconds } = await hit(services, key, { limit, seconds: ACTIONS[setting] });
   if (allowed) return;
   throw tooManyRequests(retryAfterSeconds);

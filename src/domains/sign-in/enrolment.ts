@@ -46,7 +46,7 @@ export const getSecondFactor = async (ctx: Context): Promise<SecondFactor> => {
   return { enabled: false, secret, uri: totpOf(ctx, { username: user.username, secret }).toString() };
 };
 
-/** What a change of the second factor requires: the account's password, and an authenticator code or recovery code. */
+/** What a change that matters requires: the account's password, and an authenticator code or recovery code. */
 export interface Proof {
   readonly password: string;
   readonly code: string;
@@ -168,7 +168,7 @@ const requireInForce = async (tx: Tx, userId: number): Promise<void> => {
  * Runs a change that the caller's password and the check inside `change` allow. `change` returns null for a wrong code.
  * Failures of both kinds count against the account, and the error does not reveal which one was wrong.
  */
-const proven = async <T>(
+export const proven = async <T>(
   ctx: Context,
   password: string,
   change: (tx: Tx, userId: number) => Promise<T | null>,
@@ -201,11 +201,12 @@ export interface Demand {
  * token is not a sign-in.
  */
 export const secondFactorDemand = async (ctx: Context): Promise<Demand | null> => {
-  const { userId, isAdmin, credential } = ctx.actor;
+  const { userId, isAdmin, needsAdminMode, credential } = ctx.actor;
   if (userId === null || credential?.kind !== 'session') return null;
   const settings = await getSettings(ctx);
   const isAsked =
-    settings.require_two_factor_authentication || (settings.require_admin_two_factor_authentication && isAdmin);
+    settings.require_two_factor_authentication ||
+    (settings.require_admin_two_factor_authentication && (isAdmin || needsAdminMode));
   const ofGroups = await groupGrace(ctx, userId);
   if (!isAsked && ofGroups === null) return null;
   // The shortest grace period applies.

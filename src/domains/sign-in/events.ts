@@ -15,6 +15,12 @@ export const sessionCreated = defineEvent('session.created', sessionPayload);
 /** A session was ended before it expired: by its user, by a new password, or because the account was closed. */
 export const sessionRevoked = defineEvent('session.revoked', sessionPayload);
 
+const adminMode = z.object({ id: z.number(), user_id: z.number() });
+
+/** An administrator authenticated again in this session, and may administer for a while. */
+export const adminModeEntered = defineEvent('admin_mode.entered', adminMode);
+export const adminModeLeft = defineEvent('admin_mode.left', adminMode);
+
 const secondFactor = z.object({ user_id: z.number() });
 
 export const twoFactorEnabled = defineEvent('two_factor.enabled', secondFactor);

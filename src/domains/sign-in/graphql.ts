@@ -30,6 +30,11 @@ const SessionRef = builder.objectRef<SessionRow>('Session').implement({
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     lastUsedAt: t.expose('last_used_at', { type: 'Time', nullable: false }),
+    adminUntil: t.expose('admin_until', {
+      type: 'Time',
+      nullable: true,
+      description: 'Until when the session is in admin mode. Null if it has not entered it.',
+    }),
     expiresAt: t.expose('expires_at', {
       type: 'Time',
       nullable: false,

@@ -1,11 +1,14 @@
 import { getSettings } from '#domains/settings/queries.ts';
-import { button, errorSummary, type FormErrors, field, form, hidden, html, layout, notice } from '#pages/html.ts';
+import { isRegistrationOpen } from '#domains/users/registration.ts';
+import { button, errorSummary, field, form, html, layout, notice } from '#pages/html.ts';
 import { localPath } from '#pages/local-path.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { boolean, text } from '#rest/params.ts';
+import { mistakeIn, newPassword, newPasswordFields, PASSWORD_LABELS } from './pages/password-fields.ts';
+import { answer, type Refusal, refusalOf } from './pages/refusals.ts';
+import { leadsAway, returnField, withReturn } from './pages/return-to.ts';
 import { endSession } from './sessions.ts';
 import {
   NO_PASSWORDS,
@@ -92,16 +95,14 @@ export const signInPages: readonly Page[] = [
     method: 'POST',
     path: NEW_PASSWORD,
     auth: 'optional',
-    input: { password: text().default(''), password_confirmation: text().default(''), return_to },
-    run: async (ctx, { password, password_confirmation, return_to: returnTo }, visit) => {
+    input: { ...newPassword, return_to },
+    run: async (ctx, { return_to: returnTo, ...typed }, visit) => {
       const pending = visit.readSealed(PENDING);
       if (pending === null) return begin(visit, returnTo);
-      if (password !== password_confirmation) {
-        const errors = { password_confirmation: ['is not the same password'] };
-        return showNewPassword(ctx, visit, { returnTo, errors, status: 422 });
-      }
+      const mistake = mistakeIn(typed);
+      if (mistake) return showNewPassword(ctx, visit, { returnTo, ...mistake });
       try {
-        const step = await signInWithNewPassword(ctx, pending, password);
+        const step = await signInWithNewPassword(ctx, pending, typed.password);
         return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
         return showNewPassword(ctx, visit, { returnTo, ...refusalOf(error, 'That did not work.') });
@@ -140,47 +141,6 @@ export const begin = (visit: Visit, returnTo: string | undefined): PageResponse 
   return visit.redirect(withReturn(SIGN_IN, returnTo), { notice: 'That took too long. Please sign in again.' });
 };
 
-/** An authorization may end with a redirect to the application, right after the sign-in. */
-const AUTHORIZATION = '/oauth/authorize?';
-
-/** Whether the user may be redirected to another host once they have signed in: see `ShowOptions.leadsAway`. */
-export const leadsAway = (returnTo: string | undefined): boolean =>
-  localPath(returnTo)?.startsWith(AUTHORIZATION) ?? false;
-
-const withReturn = (path: string, returnTo: string | undefined): string => {
-  const target = localPath(returnTo);
-  return target === null ? path : `${path}?return_to=${encodeURIComponent(target)}`;
-};
-
-const returnField = (returnTo: string | undefined): string => {
-  const target = localPath(returnTo);
-  return target === null ? '' : hidden('return_to', target);
-};
-
-interface Refusal {
-  readonly status?: number;
-  readonly errors: FormErrors;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** Returns what to show beside the form. Throws errors on that the user cannot fix. */
-export const refusalOf = (error: unknown, wrong: string): Refusal => {
-  if (!(error instanceof DomainError)) throw error;
-  const { code, message, details } = error;
-  if (code === 'unauthenticated') return { status: 422, errors: { base: [wrong] } };
-  if (code === 'invalid') return { status: 422, errors: details.fields ?? { base: [message] } };
-  if (code === 'forbidden') return { status: 403, errors: { base: [message.replace(/^403 Forbidden - /, '')] } };
-  if (code !== 'too_many_requests') throw error;
-  const seconds = details.retryAfterSeconds ?? 5;
-  const minutes = Math.ceil(seconds / 60);
-  const when = seconds <= 60 ? 'in a minute' : `in ${minutes} minutes`;
-  return {
-    status: 429,
-    errors: { base: [`There were too many failed attempts. Try again ${when}.`] },
-    headers: { 'Retry-After': String(seconds) },
-  };
-};
-
 interface Step extends Refusal {
   readonly returnTo: string | undefined;
 }
@@ -195,6 +155,7 @@ const LOGIN_LABELS = { login: 'User name or e-mail address', password: 'Password
 const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promise<PageResponse> => {
   const { errors = {}, login, returnTo, status, headers } = shown;
   const { password_authentication_enabled_for_web: enabled } = await getSettings(ctx);
+  const open = await isRegistrationOpen(ctx);
   const fields = html`!${returnField(returnTo)}
 !${field({ name: 'login', label: LOGIN_LABELS.login, value: login, autocomplete: 'username', required: true, autofocus: login === '', errors })}
 !${field({ name: 'password', label: LOGIN_LABELS.password, type: 'password', autocomplete: 'current-password', required: true, autofocus: login !== '', errors })}
@@ -202,7 +163,8 @@ const showSignIn = async (ctx: Context, visit: Visit, shown: SignInForm): Promis
   const body = enabled
     ? html`!${errorSummary(errors, LOGIN_LABELS)}
 !${form(visit, SIGN_IN, fields)}
-<p class="aside"><a href="/users/password/new">Forgot your password?</a></p>`
+<p class="aside"><a href="/users/password/new">Forgot your password?</a></p>
+!${open ? html`<p class="aside"><a href="/users/sign_up">No account yet? Register</a></p>` : ''}`
     : notice('warning', NO_PASSWORDS);
   const page = layout({ title: 'Sign in', visit, body: body + otherWays(ctx, returnTo) });
   return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
@@ -238,8 +200,6 @@ const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: S
   return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };
 
-const PASSWORD_LABELS = { password: 'New password', password_confirmation: 'New password again' };
-
 const showNewPassword = async (
   ctx: Context,
   visit: Visit,
@@ -252,41 +212,14 @@ const showNewPassword = async (
     visit,
     NEW_PASSWORD,
     html`!${returnField(returnTo)}
-!${newPasswordFields(least, errors)}\n!${button('Set the password and sign in')}`,
+!${newPasswordFields(least, errors)}!${button('Set the password and sign in')}`,
   )}`;
   const page = layout({ title: 'Choose a new password', visit, body });
   return visit.show(page, { ...answer(status, headers), leadsAway: leadsAway(returnTo) });
 };
-
-/** Returns the two fields for a new password. */
-export const newPasswordFields = (least: number, errors: FormErrors): string =>
-  [
-    field({
-      name: 'password',
-      label: PASSWORD_LABELS.password,
-      type: 'password',
-      hint: `At least ${least} characters.`,
-      autocomplete: 'new-password',
-      required: true,
-      errors,
-    }),
-    field({
-      name: 'password_confirmation',
-      label: PASSWORD_LABELS.password_confirmation,
-      type: 'password',
-      autocomplete: 'new-password',
-      required: true,
-      errors,
-    }),
-  ].join('\n');
 
 /** Browsers apply `form-action` to a redirect that answers a form. So a refresh leads the user to another host. */
 const showSignedOut = (visit: Visit, target: string): PageResponse => {
   const body = html`<p>You have signed out. <a href="${target}">Continue to ${target}</a></p>`;
   return visit.show(layout({ title: 'Signed out', visit, body }), { headers: { Refresh: `0; url=${target}` } });
 };
-
-export const answer = (status: number | undefined, headers: Readonly<Record<string, string>> | undefined) => ({
-  ...(status === undefined ? {} : { status }),
-  ...(headers === undefined ? {} : { headers }),
-});

@@ -18,6 +18,8 @@ export interface SessionRow {
   readonly last_used_at: string;
   readonly expires_at: string;
   readonly created_at: string;
+  /** Until when it has the rights of an administrator, while admin mode is on. */
+  readonly admin_until: string | null;
 }
 
 const sessionColumns = [
@@ -29,10 +31,11 @@ const sessionColumns = [
   'last_used_at',
   'expires_at',
   'created_at',
+  'admin_until',
 ] as const;
 
 /** 43 base64url characters carry 258 bits. */
-const VALUE_LENGTH = 43;
+export const VALUE_LENGTH = 43;
 const MAX_USER_AGENT = 500;
 
 /**

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { getSettings } from '#domains/settings/queries.ts';
 import { tellByMail } from '#domains/users/account-mails.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
+import { requireClientAddress } from '#domains/users/client-addresses.ts';
 import { checkGuarded, checkPassword } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import { hashPassword, verifyPassword } from '#domains/users/password.ts';
@@ -139,6 +140,7 @@ const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => 
 };
 
 const enter = async (ctx: Context, userId: number): Promise<string> => {
+  await requireClientAddress(ctx.services, userId, ctx.client.ip);
   // Ends the previous session of this browser, which may belong to another user.
   await endSession(ctx);
   const own = await contextOfUser(ctx, userId);
@@ -162,10 +164,10 @@ const enter = async (ctx: Context, userId: number): Promise<string> => {
 const contextOfUser = async (ctx: Context, userId: number): Promise<Context> => {
   const user = await ctx.db
     .selectFrom('users')
-    .select(['username', 'is_admin', 'external'])
+    .select(['username', 'external'])
     .where('id', '=', userId)
     .executeTakeFirstOrThrow();
-  const actor = { ...anonymous, userId, username: user.username, isAdmin: user.is_admin, isExternal: user.external };
+  const actor = { ...anonymous, userId, username: user.username, isExternal: user.external };
   return createContextFactory(ctx.services)({ ...ctx, actor });
 };
 

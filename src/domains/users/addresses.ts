@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
+import { userIdInAddress } from './commit-email.ts';
 
 /**
  * Refuses an address that is another account's primary address, or that another account has confirmed. Locks the
@@ -28,3 +29,33 @@ export const isTaken = async (ctx: Pick<Context, 'db'>, email: string, userId: n
 };
 
 export const sameAddress = (left: string, right: string): boolean => left.toLowerCase() === right.toLowerCase();
+
+/**
+ * Returns the users behind addresses in commits and files, by address in lower case: confirmed addresses, and the
+ * no-reply addresses of the hub (`commitEmail`). Unknown addresses are absent. `unconfirmedToo` adds unconfirmed primary
+ * addresses. Only use it to restrict users, because anyone may have entered somebody else's address.
+ */
+export const userIdsByAddresses = async (
+  ctx: Pick<Context, 'db' | 'services'>,
+  addresses: readonly string[],
+  { unconfirmedToo = false }: { readonly unconfirmedToo?: boolean } = {},
+): Promise<ReadonlyMap<string, number>> => {
+  const wanted = [...new Set(addresses.map((address) => address.toLowerCase()))];
+  if (wanted.length === 0) return new Map();
+  const ids = await Promise.all(wanted.map((address) => userIdInAddress(ctx, address)));
+  const withIds = wanted.flatMap((address, index) => {
+    const id = ids[index] ?? null;
+    return id === null ? [] : [{ address, id }];
+  });
+  const { rows } = await sql<{ address: string; id: number }>`
+    select lower(email) as address, id from users
+    where lower(email) = any (${wanted}::text[]) and (confirmed_at is not null or ${unconfirmedToo})
+    union all
+    select lower(email), user_id from emails where lower(email) = any (${wanted}::text[]) and confirmed_at is not null
+    union all
+    select given.address, u.id
+    from unnest(${withIds.map(({ address }) => address)}::text[], ${withIds.map(({ id }) => id)}::bigint[])
+      as given (address, id)
+    join users u on u.id = given.id`.execute(ctx.db);
+  return new Map(rows.map(({ address, id }) => [address, id]));
+};

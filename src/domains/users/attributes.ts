@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { FieldErrors } from '#platform/errors.ts';
+import { MAIL_ADDRESS } from '#platform/mail-address.ts';
 import { namespacePathProblems } from './namespace-path.ts';
 import { MAX_PASSWORD_LENGTH } from './password.ts';
 
@@ -11,8 +12,7 @@ const text = (max: number) =>
 
 const limit = z.int('is not a number').min(0, 'must be greater than or equal to 0').max(2_147_483_647, 'is too large');
 
-const EMAIL = /^[^\s@<>,;:"()[\]\\]+@[^\s@<>,;:"()[\]\\]+$/;
-const email = text(254).regex(EMAIL, 'is invalid');
+const email = text(254).regex(MAIL_ADDRESS, 'is invalid');
 
 const isWebUrl = (value: string): boolean => {
   const url = URL.parse(value);

@@ -1,35 +1,28 @@
-import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { conflict, forbidden, invalid } from '#platform/errors.ts';
+import { forbidden, invalid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { randomToken } from '#platform/secrets.ts';
-import { holdAddress, isTaken } from './addresses.ts';
 import { requireAnotherAdministrator } from './administrators.ts';
 import { attributeErrors, columnsOf, passwordErrors, type UserAttributes } from './attributes.ts';
 import { storeAvatar } from './avatar.ts';
 import { makePrimary, sendConfirmation } from './confirmation.ts';
 import { sayingWhatIsTaken } from './conflicts.ts';
-import { emailProblems, externalByDefault } from './email-rules.ts';
-import { userCreated } from './events.ts';
+import { accountErrors, insertAccount, type NewAccount } from './creation.ts';
 import { setIdentity } from './identities.ts';
 import { isInternal } from './model.ts';
 import { requireConfirmedAddresses } from './own-addresses.ts';
 import { hashPassword } from './password.ts';
 import { sendPasswordReset } from './password-reset.ts';
-import { createPersonalNamespace } from './personal-namespace.ts';
 import { requireAdministrator } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 import { endOtherSessionsOf } from './sessions.ts';
 import { setPassword } from './set-password.ts';
-import { lockUser, userPayload, writeUser } from './write.ts';
+import { lockUser, writeUser } from './write.ts';
 
-export interface NewUser extends UserAttributes, ApplicationProof {
-  readonly email: string;
-  readonly name: string;
-  readonly username: string;
+export interface NewUser extends NewAccount, ApplicationProof {
   /** Both set a random password and ignore `password`. `reset_password` also mails a link to choose a new one. */
   readonly reset_password?: boolean | undefined;
   readonly force_random_password?: boolean | undefined;
@@ -48,53 +41,26 @@ export interface NewUser extends UserAttributes, ApplicationProof {
 export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow> => {
   requireAdministrator(ctx);
   const { reset_password, force_random_password, skip_confirmation, avatar, current_password, ...attributes } = input;
-  const { email, username, name } = attributes;
   const settings = await getSettings(ctx);
   const random = Boolean(reset_password || force_random_password);
   const password = random ? randomToken() : attributes.password;
   const errors = {
-    ...attributeErrors(random ? { ...attributes, password: undefined } : attributes),
+    ...accountErrors(settings, random ? { ...attributes, password: undefined } : attributes),
     ...newPasswordErrors(password, random ? 0 : settings.minimum_password_length),
   };
-  const refusals = errors.email ? [] : emailProblems(settings, email);
-  if (refusals.length > 0) errors.email = refusals;
   if (Object.keys(errors).length > 0 || password === undefined) throw invalid(errors);
   const { admin, extern_uid } = attributes;
   if (decidesWhoComesIn({ admin: admin || undefined, extern_uid, password: random ? undefined : password })) {
     await requireProofOfApplication(ctx, { current_password });
   }
-  const password_hash = await hashPassword(password);
-  const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
-  const columns = columnsOf(attributes, settings.user_defaults_to_private_profile);
+  const passwordHash = await hashPassword(password);
+  const avatarKey = avatar ? await storeAvatar(ctx, avatar) : null;
+  const confirmed = skip_confirmation ?? false;
   return sayingWhatIsTaken(() =>
     ctx.transaction(async (tx) => {
-      await holdAddress(tx, email);
-      if (await isTaken(tx, email, null)) throw conflict('Email has already been taken');
-      const { id } = await tx.db
-        .insertInto('users')
-        .values({
-          ...columns,
-          email,
-          name,
-          username,
-          password_hash,
-          avatar_key,
-          external: attributes.external ?? externalByDefault(settings, email),
-          private_profile: columns.private_profile ?? settings.user_defaults_to_private_profile,
-          can_create_group: attributes.can_create_group ?? settings.can_create_group,
-          projects_limit: attributes.projects_limit ?? settings.default_projects_limit,
-          confirmed_at: skip_confirmation ? sql`now()` : null,
-          created_by_id: ctx.actor.userId,
-        })
-        .returning('id')
-        .executeTakeFirstOrThrow();
-      await requireConfirmedAddresses(tx, { id, public_email: '', commit_email: null }, attributes);
-      await setIdentity(tx, id, attributes);
-      await createPersonalNamespace(tx, id, { username, name });
-      const user = await getUser(tx, id);
-      if (!skip_confirmation) await sendConfirmation(tx, id, user.email);
+      const user = await insertAccount(tx, attributes, { settings, passwordHash, avatarKey, confirmed });
+      if (!confirmed) await sendConfirmation(tx, user.id, user.email);
       if (reset_password) await sendPasswordReset(tx, user);
-      tx.emit(userCreated, { subject: { type: 'User', id }, user_ids: [id], payload: userPayload(user) });
       return user;
     }),
   );

@@ -16,6 +16,9 @@ export interface CheckedAccount {
   readonly state: string;
   readonly is_admin: boolean;
   readonly external: boolean;
+  readonly user_type: string;
+  /** The version of the terms that the user has accepted. */
+  readonly accepted_terms: string | null;
   /** The caller must ask for a second factor. A caller that cannot do so must refuse the account. */
   readonly two_factor_enabled: boolean;
   /** The user must choose a new password before anything else. */
@@ -123,8 +126,8 @@ interface AccountRow extends CheckedAccount {
 const findAccount = async ({ db }: Asking, login: string): Promise<AccountRow | null> => {
   if (login === '' || login.length > MAX_LOGIN_LENGTH || login.includes('\0') || !login.isWellFormed()) return null;
   const { rows } = await sql<AccountRow>`
-    select id, username, email, state, is_admin, external, two_factor_enabled, password_change_required, password_hash,
-      confirmed_at
+    select id, username, email, state, is_admin, external, user_type, accepted_terms, two_factor_enabled,
+      password_change_required, password_hash, confirmed_at
     from users
     where user_type = 'human' and id in (
       select id from users where lower(username) = lower(${login})

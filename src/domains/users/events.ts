@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
+import { userBody } from './lifecycle-body.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 
@@ -8,7 +9,10 @@ export type UserPayload = z.output<typeof user>;
 
 const value = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 
-export const userCreated = defineEvent('user.created', user);
+/** Only system hooks hear of users. */
+const trigger = () => 'user_events';
+
+export const userCreated = defineEvent('user.created', user, { trigger, body: userBody('user_create') });
 
 /** Names every attribute that changed. For a password it says only that it changed. */
 export const userUpdated = defineEvent(
@@ -16,8 +20,12 @@ export const userUpdated = defineEvent(
   user.extend({ changes: z.record(z.string(), z.object({ previous: value, current: value })) }),
 );
 
+const deleted = user.extend({ namespace_id: z.number().nullable() });
 /** The user's personal projects and OAuth applications are deleted too, with an event for each. */
-export const userDeleted = defineEvent('user.deleted', user.extend({ namespace_id: z.number().nullable() }));
+export const userDeleted = defineEvent<z.output<typeof deleted>>('user.deleted', deleted, {
+  trigger,
+  body: userBody('user_destroy'),
+});
 
 /** An account moved to another state. `state` is the new one. */
 export const userBlocked = defineEvent('user.blocked', user);
@@ -42,6 +50,9 @@ export const emailAdded = defineEvent('email.added', address);
 export const emailRemoved = defineEvent('email.removed', address);
 /** `primary`: whether it is now the primary address. */
 export const emailConfirmed = defineEvent('email.confirmed', address.extend({ primary: z.boolean() }));
+
+/** `version` is the digest of the text. */
+export const termsAccepted = defineEvent('terms.accepted', z.object({ user_id: z.number(), version: z.string() }));
 
 /** Never carries the old or the new password. */
 export const passwordChanged = defineEvent(

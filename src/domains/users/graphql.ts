@@ -3,9 +3,9 @@ import { builder } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { type Loader, loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
+import { commitEmail } from './commit-email.ts';
 import {
   avatarUrl,
-  commitEmail,
   isBot,
   isLocked,
   localTime,
@@ -98,7 +98,7 @@ export const seen = async <T>(
   ctx: Context,
   user: UserNode,
   least: UserView,
-  of: (row: UserRow) => T,
+  of: (row: UserRow) => T | Promise<T>,
 ): Promise<T | null> => {
   const row = await wholeRow(ctx, user);
   return row && viewIncludes(userView(ctx.actor, row), least) ? of(row) : null;
@@ -206,6 +206,7 @@ builder.interfaceType(UserRef, {
         resolve: (user, _args, ctx) => seen(ctx, user, 'self', (row) => row.last_activity_on),
       }),
       confirmedAt: time('self', (row) => row.confirmed_at),
+      termsAcceptedAt: time('self', (row) => row.terms_accepted_at),
       currentSignInAt: time('self', (row) => row.current_sign_in_at),
       lastSignInAt: time('self', (row) => row.last_sign_in_at),
       external: flag('self', (row) => row.external),
@@ -216,6 +217,8 @@ builder.interfaceType(UserRef, {
       colorSchemeId: number('self', (row) => row.color_scheme_id),
       projectsLimit: number('self', (row) => row.projects_limit),
       timezone: text('self', (row) => row.timezone),
+      preferredLanguage: text('self', (row) => row.preferred_language),
+      firstDayOfWeek: number('self', (row) => row.first_day_of_week),
       canCreateGroup: flag('self', (row) => row.can_create_group),
       canCreateProject: t.boolean({
         nullable: true,

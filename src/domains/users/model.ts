@@ -137,17 +137,3 @@ export const localTime = (ctx: Pick<Context, 'clock'>, user: { readonly timezone
     throw error;
   }
 };
-
-/** Returns the address for commits made on the hub: the chosen one, or a no-reply address for `_private`. */
-export const commitEmail = (
-  ctx: Pick<Context, 'services'>,
-  user: {
-    readonly id: number;
-    readonly username: string;
-    readonly email: string;
-    readonly commit_email: string | null;
-  },
-): string => {
-  if (user.commit_email !== '_private') return user.commit_email ?? user.email;
-  return `${user.id}-${user.username}@users.noreply.${new URL(ctx.services.urls.base).hostname}`;
-};

@@ -1,3 +1,4 @@
+import { formErrorsOf } from '#pages/form-errors.ts';
 import {
   button,
   errorSummary,
@@ -13,7 +14,6 @@ import {
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { integer, text } from '#rest/params.ts';
 import { addressToConfirm, confirmEmail } from './confirmation.ts';
 import { addEmail, allEmailsOfCaller, type EmailRow, getEmail, removeEmail, resendConfirmation } from './emails.ts';
@@ -46,7 +46,7 @@ export const pages: readonly Page[] = [
         const next = visit.session ? EMAILS : '/users/sign_in';
         return visit.redirect(next, { notice: `The address ${email} is confirmed.` });
       } catch (error) {
-        const errors = problemsOf(error);
+        const errors = formErrorsOf(error);
         return errors.confirmation_token ? showStale(visit) : showAsk(visit, errors);
       }
     },
@@ -76,7 +76,7 @@ export const pages: readonly Page[] = [
       try {
         await addEmail(ctx, requireUser(ctx), { email: email.trim() });
       } catch (error) {
-        return showEmails(ctx, visit, email, problemsOf(error));
+        return showEmails(ctx, visit, email, formErrorsOf(error));
       }
       return visit.redirect(EMAILS, { notice: 'We have mailed the address a link. Open it to confirm the address.' });
     },
@@ -105,17 +105,11 @@ export const pages: readonly Page[] = [
   }),
 ];
 
-/** Returns the problems that the user can fix, to show with the form. Throws any other error on. */
-const problemsOf = (error: unknown): FormErrors => {
-  if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
-  return error.details.fields ?? { base: [error.message] };
-};
-
 const showConfirm = async (ctx: Context, visit: Visit, token: string): Promise<PageResponse> => {
   const email = await addressToConfirm(ctx, token);
   if (email === null) return showStale(visit);
   const body = html`<p>Is <strong>${email}</strong> your address?</p>
-!${form(visit, CONFIRM, html`!${hidden('confirmation_token', token)}\n!${button('Confirm the address')}`)}`;
+!${form(visit, CONFIRM, html`!${hidden('confirmation_token', token)}!${button('Confirm the address')}`)}`;
   return visit.show(layout({ title: 'Confirm your address', visit, body }));
 };
 

@@ -1,5 +1,6 @@
+import { notAdministrator } from '#platform/administrators.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import { forbidden, unauthenticated } from '#platform/errors.ts';
+import { unauthenticated } from '#platform/errors.ts';
 
 /** How much of a user is shown (specification 2 §2.1). Each view includes the ones before it. */
 const VIEWS = ['public', 'signed_in', 'self', 'administrator'] as const;
@@ -19,7 +20,7 @@ export const viewIncludes = (view: UserView, least: UserView): boolean => VIEWS.
 /** Requires an administrator. @throws `forbidden`; `unauthenticated` for anonymous callers */
 export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void => {
   if (actor.isAdmin) return;
-  throw actor.userId === null ? unauthenticated() : forbidden();
+  throw actor.userId === null ? unauthenticated() : notAdministrator(actor);
 };
 
 /** Returns the caller's id. @throws `unauthenticated` for anonymous callers */

@@ -5,7 +5,7 @@ import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts'
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
-import { forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { INTERNAL_TYPES } from './model.ts';
 
@@ -51,6 +51,8 @@ const userColumns = [
   'users.job_title',
   'users.pronouns',
   'users.timezone',
+  'users.preferred_language',
+  'users.first_day_of_week',
   'users.note',
   'users.theme_id',
   'users.color_scheme_id',
@@ -66,6 +68,7 @@ const userColumns = [
   'users.last_sign_in_ip',
   'users.last_activity_on',
   'users.confirmed_at',
+  'users.terms_accepted_at',
   'users.email_reset_offered_at',
   'users.shared_runners_minutes_limit',
   'users.extra_shared_runners_minutes_limit',
@@ -121,6 +124,19 @@ export const userSummariesByIds = async (
 };
 
 const statements = new CompiledStatements();
+
+/** Returns summaries of the users with these usernames, compared case-insensitively. */
+export const userSummariesByUsernames = async (
+  ctx: Pick<Context, 'db'>,
+  usernames: readonly string[],
+): Promise<UserSummary[]> => {
+  if (usernames.length === 0) return [];
+  return ctx.db
+    .selectFrom('users')
+    .select(userSummaryColumns)
+    .where(sql<boolean>`lower(users.username) = any (${usernames.map((each) => each.toLowerCase())}::text[])`)
+    .execute();
+};
 
 /** Returns the full rows of the users, by id. Unknown ids are absent. */
 export const usersByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, UserRow>> => {
@@ -236,11 +252,16 @@ export interface UserFilter {
 /**
  * Lists users (specification 2 §4.1). Anonymous callers must filter by user name and cannot list everyone
  * (`forbidden`). Administrator filters are ignored for other callers, like unknown parameters.
+ *
+ * @throws DomainError `forbidden`, `bad_request` for one of `provider` and `extern_uid` without the other
  */
 export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter): List<UserRow> => {
   const { actor } = ctx;
   if (actor.userId === null && !actor.isSystem && !filter.username && !filter.usernames?.length) {
     throw forbidden('Not authorized to list users');
+  }
+  if ((filter.provider === undefined) !== (filter.extern_uid === undefined)) {
+    throw badRequest('provider and the external id can only be given together');
   }
   let query = ctx.db.selectFrom('users').select(userColumns);
   if (filter.username !== undefined)

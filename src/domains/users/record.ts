@@ -3,7 +3,8 @@ import { customAttributesField } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { isoDate, isoTime } from '#platform/time.ts';
 import { text } from '#rest/params.ts';
-import { avatarUrl, commitEmail, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
+import { commitEmail } from './commit-email.ts';
+import { avatarUrl, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
 import { type UserView, userView, viewIncludes } from './policy.ts';
 import { type UserDetails, type UserRow, type UserSummary, userDetailsByIds, userSummariesByIds } from './queries.ts';
 
@@ -57,6 +58,8 @@ const self = {
   external: z.boolean(),
   private_profile: z.boolean(),
   view_diffs_file_by_file: z.boolean(),
+  preferred_language: z.string(),
+  first_day_of_week: z.int(),
   namespace_id: z.int().nullable(),
   shared_runners_minutes_limit: z.int().nullable(),
   extra_shared_runners_minutes_limit: z.int().nullable(),
@@ -134,7 +137,7 @@ export const toUserRecords = async (
     ),
     userSummariesByIds(ctx, [...new Set(creators)]),
   ]);
-  return users.map((user) => {
+  const record = (user: UserRow): AnyUserRecord | Promise<AnyUserRecord> => {
     const view = viewOf(user);
     const more = details.get(user.id);
     // A user without details was deleted in the meantime.
@@ -143,7 +146,8 @@ export const toUserRecords = async (
     if (view === 'self') return toCurrentUserRecord(ctx, user, more);
     const creator = user.created_by_id === null ? undefined : summaries.get(user.created_by_id);
     return toAdministratorRecord(ctx, user, more, creator);
-  });
+  };
+  return Promise.all(users.map(record));
 };
 
 /** Returns the record of one user, as the caller may see it. */
@@ -172,10 +176,10 @@ const toUserRecord = (ctx: Context, user: UserRow, details: UserDetails): UserRe
   is_followed: details.is_followed,
 });
 
-const toCurrentUserRecord = (ctx: Context, user: UserRow, details: UserDetails): CurrentUserRecord => ({
+const toCurrentUserRecord = async (ctx: Context, user: UserRow, details: UserDetails): Promise<CurrentUserRecord> => ({
   ...toUserRecord(ctx, user, details),
   email: user.email,
-  commit_email: commitEmail(ctx, user),
+  commit_email: await commitEmail(ctx, user),
   last_sign_in_at: isoTime(user.last_sign_in_at),
   current_sign_in_at: isoTime(user.current_sign_in_at),
   confirmed_at: isoTime(user.confirmed_at),
@@ -192,19 +196,21 @@ const toCurrentUserRecord = (ctx: Context, user: UserRow, details: UserDetails):
   external: user.external,
   private_profile: user.private_profile,
   view_diffs_file_by_file: user.view_diffs_file_by_file,
+  preferred_language: user.preferred_language,
+  first_day_of_week: user.first_day_of_week,
   namespace_id: details.namespace_id,
   shared_runners_minutes_limit: user.shared_runners_minutes_limit,
   extra_shared_runners_minutes_limit: user.extra_shared_runners_minutes_limit,
   scim_identities: [...details.scim_identities],
 });
 
-const toAdministratorRecord = (
+const toAdministratorRecord = async (
   ctx: Context,
   user: UserRow,
   details: UserDetails,
   creator: UserSummary | undefined,
-): UserAdministratorRecord => ({
-  ...toCurrentUserRecord(ctx, user, details),
+): Promise<UserAdministratorRecord> => ({
+  ...(await toCurrentUserRecord(ctx, user, details)),
   is_admin: user.is_admin,
   is_auditor: user.is_auditor,
   note: user.note,

@@ -9,6 +9,7 @@ import { DomainError } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, boolean, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
+import { changedInV5 } from '#rest/v5.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
 import { deleteIdentity } from './identities.ts';
 import { getCurrentUser, getUser, listUsers, USER_ORDERS } from './queries.ts';
@@ -48,7 +49,10 @@ const attributes = {
   location: text().nullish(),
   note: text().nullish(),
   organization: text().nullish(),
-  private_profile: boolean().nullish(),
+  private_profile: changedInV5(boolean().nullish(), {
+    note: 'must be true or false, not null',
+    to: boolean().optional(),
+  }),
   projects_limit: integer().optional(),
   pronouns: text().nullish(),
   provider: text().optional(),

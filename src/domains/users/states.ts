@@ -21,6 +21,7 @@ import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 import { endSessionsOf } from './sessions.ts';
+import { tellDeactivated, tellDecision } from './state-mails.ts';
 import { lockUser, userPayload } from './write.ts';
 
 const EVENTS = {
@@ -36,7 +37,7 @@ const EVENTS = {
 /**
  * Moves an account to another state by the rules of `STATE_MOVES` (reference: conventions §8). Administrators only, and
  * not for their own account. Closing an account ends its sessions in the same transaction; tokens, git and
- * subscriptions check the state from then on. Where the move allows repetition, repeating it is not an error and
+ * subscriptions check the state from then on. Approved users get a mail. Where the move allows repetition, repeating it is not an error and
  * returns `moved: false`.
  *
  * @throws `not_found`, `forbidden` with the reason when the state does not allow the move, `conflict` for the last
@@ -59,12 +60,13 @@ export const moveUser = async (
     if (!allowed.includes(user.state)) throw forbidden(refusal(user.state));
     if (move === 'deactivate') await requireDormant(tx, user);
     if (closes && user.is_admin) await requireAnotherAdministrator(tx, id);
+    if (move === 'approve') tellDecision(tx, user, 'approved');
     return { user: await setState(tx, user, to, EVENTS[move]), moved: true };
   });
 };
 
 /**
- * Rejects a pending account and deletes it. Administrators only.
+ * Rejects a pending account and deletes it. The user gets a mail. Administrators only.
  *
  * @throws `not_found`, `forbidden` when the account is not pending approval
  */
@@ -74,6 +76,7 @@ export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
     const user = await lockUser(tx, id);
     if (user.state !== 'blocked_pending_approval') throw forbidden('User does not have a pending request');
     tell(tx, userRejected, user);
+    tellDecision(tx, user, 'rejected');
     await removeAccount(tx, id, { hardDelete: false });
   });
 };
@@ -138,6 +141,7 @@ const setState = async (
   if (refusalOf({ state }) !== null) await endSessionsOf(tx, user.id);
   const moved = await getUser(tx, user.id);
   tell(tx, event, moved);
+  if (state === 'deactivated') await tellDeactivated(tx, moved);
   return moved;
 };
 

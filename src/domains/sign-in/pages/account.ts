@@ -1,18 +1,22 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { getCurrentUser } from '#domains/users/queries.ts';
+import { formErrorsOf } from '#pages/form-errors.ts';
 import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import { pager } from '#pages/pager.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { integer, text } from '#rest/params.ts';
-import { newPasswordFields } from '../pages.ts';
+import { type AdminMode, getAdminMode } from '../admin-mode.ts';
 import { listSessions, revokeOtherSessions, revokeSession, type SessionRow } from '../sessions.ts';
 import { changeOwnPassword } from '../sign-in.ts';
 import { agentInWords } from '../user-agent.ts';
+import { ACCOUNT } from './account-deletion.ts';
+import { ENTER, LEAVE } from './admin-mode.ts';
+import { mistakeIn, newPassword, newPasswordFields, PASSWORD_LABELS } from './password-fields.ts';
+import { TWO_FACTOR } from './two-factor.ts';
 
 const SESSIONS = '/-/user_settings/active_sessions';
 const PASSWORD = '/-/user_settings/password';
@@ -20,19 +24,21 @@ const PASSWORD = '/-/user_settings/password';
 /** The links on the account page, including pages of other domains. */
 const PLACES: readonly (readonly [string, string, string])[] = [
   [PASSWORD, 'Password', 'Set a new one'],
-  [
-    '/-/user_settings/two_factor',
-    'Two-factor authentication',
-    'A code in addition to the password, and recovery codes',
-  ],
+  [TWO_FACTOR, 'Two-factor authentication', 'A code in addition to the password, and recovery codes'],
   ['/-/user_settings/emails', 'E-mail addresses', 'Add, confirm and remove them'],
   [SESSIONS, 'Active sessions', 'Where you are signed in'],
   ['/-/user_settings/personal_access_tokens', 'Personal access tokens', 'For scripts and git'],
   ['/-/user_settings/applications', 'Applications', 'Yours, and those you have authorised'],
+  [ACCOUNT, 'Delete account', 'With your projects and tokens'],
 ];
 
 export const accountPages: readonly Page[] = [
-  page({ method: 'GET', path: '/', auth: 'required', run: (ctx, _input, visit) => showHome(ctx, visit) }),
+  page({
+    method: 'GET',
+    path: '/',
+    auth: 'optional',
+    run: (ctx, _input, visit) => (visit.session === null ? sendHome(ctx, visit) : showHome(ctx, visit)),
+  }),
   page({
     method: 'GET',
     path: SESSIONS,
@@ -71,25 +77,26 @@ export const accountPages: readonly Page[] = [
     method: 'POST',
     path: PASSWORD,
     auth: 'required',
-    input: {
-      current_password: text().default(''),
-      password: text().default(''),
-      password_confirmation: text().default(''),
-    },
-    run: async (ctx, { current_password: current, password, password_confirmation }, visit) => {
-      if (password !== password_confirmation) {
-        return showPassword(ctx, visit, { password_confirmation: ['is not the same password'] });
-      }
+    input: { current_password: text().default(''), ...newPassword },
+    run: async (ctx, { current_password: current, ...typed }, visit) => {
+      const mistake = mistakeIn(typed);
+      if (mistake) return showPassword(ctx, visit, mistake.errors);
       try {
-        await changeOwnPassword(ctx, { current, password });
+        await changeOwnPassword(ctx, { current, password: typed.password });
       } catch (error) {
-        if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
-        return showPassword(ctx, visit, error.details.fields ?? {});
+        return showPassword(ctx, visit, formErrorsOf(error));
       }
       return visit.redirect(PASSWORD, { notice: 'Your password was changed, and your other sessions have ended.' });
     },
   }),
 ];
+
+/** Redirects an anonymous visitor to `home_page_url`, or to the sign-in page. */
+const sendHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
+  const { home_page_url: home } = await getSettings(ctx);
+  const isHere = home !== '' && new URL(home).href === new URL(ctx.services.urls.base).href;
+  return visit.redirect(home === '' || isHere ? '/users/sign_in?return_to=%2F' : home);
+};
 
 const ADMINISTRATION = html`<h2>Administration</h2>
 <ul class="places">
@@ -103,13 +110,20 @@ const showHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
 <ul class="places">
 !${PLACES.map(([path, label, what]) => html`<li><a href="${path}">${label}</a><span>${what}</span></li>`).join('\n')}
 </ul>
-!${is_admin ? ADMINISTRATION : ''}
+!${is_admin ? ADMINISTRATION + adminMode(visit, await getAdminMode(ctx)) : ''}
 <h2>The interface</h2>
 <ul class="places">
 <li><a href="/-/api-docs">REST</a><span>Every endpoint, described</span></li>
 <li><a href="/-/graphql-explorer">GraphQL</a><span>An explorer to try queries in</span></li>
 </ul>`;
   return visit.show(layout({ title: 'Millrace', visit, body }));
+};
+
+const adminMode = (visit: Visit, { concerns, entered }: AdminMode): string => {
+  if (!concerns) return '';
+  return entered
+    ? html`<p>You are in admin mode.</p>!${form(visit, LEAVE, button('Leave admin mode', { kind: 'plain' }))}`
+    : html`<p><a href="${ENTER}">Enter admin mode</a> to administer the hub.</p>`;
 };
 
 const showSessions = async (ctx: Context, visit: Visit, number: number): Promise<PageResponse> => {
@@ -145,11 +159,7 @@ const sessionCells = (visit: Visit, session: SessionRow): readonly string[] => {
   ];
 };
 
-const LABELS = {
-  current_password: 'Present password',
-  password: 'New password',
-  password_confirmation: 'New password again',
-};
+const LABELS = { current_password: 'Present password', ...PASSWORD_LABELS };
 
 const showPassword = async (ctx: Context, visit: Visit, errors: FormErrors): Promise<PageResponse> => {
   const { minimum_password_length: least } = await getSettings(ctx);

@@ -6,7 +6,9 @@ import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { text } from '#rest/params.ts';
 import { signInByLdap } from '../ldap.ts';
-import { answer, lead, leadsAway, refusalOf } from '../pages.ts';
+import { lead } from '../pages.ts';
+import { answer, refusalOf } from './refusals.ts';
+import { leadsAway } from './return-to.ts';
 
 const LABELS = { username: 'User name', password: 'Password' };
 const pathOf = (provider: string): string => `/users/auth/ldap/${provider}`;

@@ -5,8 +5,9 @@ import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { text } from '#rest/params.ts';
-import { answer, newPasswordFields, refusalOf } from '../pages.ts';
 import { canResetPassword, resetPassword } from '../password-reset.ts';
+import { mistakeIn, newPassword, newPasswordFields, PASSWORD_LABELS } from './password-fields.ts';
+import { answer, type Refusal, refusalOf } from './refusals.ts';
 
 const ASK = '/users/password/new';
 const SET = '/users/password/edit';
@@ -38,18 +39,12 @@ export const passwordResetPages: readonly Page[] = [
     method: 'POST',
     path: SET,
     auth: 'optional',
-    input: {
-      reset_password_token: text({ max: 200 }).default(''),
-      password: text().default(''),
-      password_confirmation: text().default(''),
-    },
-    run: async (ctx, { reset_password_token: token, password, password_confirmation }, visit) => {
-      if (password !== password_confirmation) {
-        const errors = { password_confirmation: ['is not the same password'] };
-        return showSet(ctx, visit, token, { status: 422, errors });
-      }
+    input: { reset_password_token: text({ max: 200 }).default(''), ...newPassword },
+    run: async (ctx, { reset_password_token: token, ...typed }, visit) => {
+      const mistake = mistakeIn(typed);
+      if (mistake) return showSet(ctx, visit, token, mistake);
       try {
-        await resetPassword(ctx, token, password);
+        await resetPassword(ctx, token, typed.password);
       } catch (error) {
         return showSet(ctx, visit, token, refusalOf(error, 'That did not work.'));
       }
@@ -80,13 +75,11 @@ const showAsk = (visit: Visit, email: string, errors: FormErrors): PageResponse 
   return visit.show(layout({ title: 'Forgot your password?', visit, body }), wrong ? { status: 422 } : {});
 };
 
-const LABELS = { password: 'New password', password_confirmation: 'New password again' };
-
 const showSet = async (
   ctx: Context,
   visit: Visit,
   token: string,
-  { errors, status, headers }: ReturnType<typeof refusalOf>,
+  { errors, status, headers }: Refusal,
 ): Promise<PageResponse> => {
   if (!(await canResetPassword(ctx, token))) {
     const body = html`!${notice('error', 'This link is no longer valid. A link works once, for six hours.')}
@@ -97,7 +90,7 @@ const showSet = async (
   const fields = html`!${hidden('reset_password_token', token)}
 !${newPasswordFields(least, errors)}
 !${button('Set the password')}`;
-  const body = html`!${errorSummary(errors, LABELS)}
+  const body = html`!${errorSummary(errors, PASSWORD_LABELS)}
 !${form(visit, SET, fields)}`;
   return visit.show(layout({ title: 'Set a new password', visit, body }), answer(status, headers));
 };

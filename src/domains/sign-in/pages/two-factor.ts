@@ -1,22 +1,20 @@
-import { button, errorSummary, type FormErrors, field, form, html, layout, notice } from '#pages/html.ts';
+import { button, errorSummary, type FormErrors, form, html, layout, notice } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { oneOf, text } from '#rest/params.ts';
+import { oneOf } from '#rest/params.ts';
 import {
   type Demand,
   disableTwoFactor,
   enableTwoFactor,
   getSecondFactor,
-  mustEnrol,
   regenerateRecoveryCodes,
   secondFactorDemand,
 } from '../enrolment.ts';
-import { answer, refusalOf } from '../pages.ts';
+import { proof, proofFields } from './password-fields.ts';
+import { answer, type Refusal, refusalOf } from './refusals.ts';
 
-const TWO_FACTOR = '/-/user_settings/two_factor';
-
-const proof = { current_password: text().default(''), code: text({ max: 100 }).default('') };
+export const TWO_FACTOR = '/-/user_settings/two_factor';
 
 export const twoFactorPages: readonly Page[] = [
   page({
@@ -48,7 +46,7 @@ export const twoFactorPages: readonly Page[] = [
 const showTwoFactor = async (
   ctx: Context,
   visit: Visit,
-  { errors, status, headers }: ReturnType<typeof refusalOf>,
+  { errors, status, headers }: Refusal,
 ): Promise<PageResponse> => {
   const factor = await getSecondFactor(ctx);
   const body = factor.enabled
@@ -87,7 +85,7 @@ const enrolment = (
 !${form(
   visit,
   TWO_FACTOR,
-  html`!${proofFields('Six digits from your authenticator.')}
+  html`!${proofFields({ hint: 'Six digits from your authenticator.' })}
 !${button('Enable', { name: 'change', value: 'enable' })}`,
 )}`;
 
@@ -103,22 +101,10 @@ const inForce = (visit: Visit, left: number, errors: FormErrors): string => html
 !${form(
   visit,
   TWO_FACTOR,
-  html`!${proofFields('Six digits from your authenticator, or a recovery code.')}
+  html`!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.' })}
 !${button('Create new recovery codes', { kind: 'plain', name: 'change', value: 'regenerate' })}
 !${button('Disable', { kind: 'danger', name: 'change', value: 'disable' })}`,
 )}`;
-
-const proofFields = (hint: string): string =>
-  [
-    field({
-      name: 'current_password',
-      label: 'Your password',
-      type: 'password',
-      autocomplete: 'current-password',
-      required: true,
-    }),
-    field({ name: 'code', label: 'Code', autocomplete: 'one-time-code', hint, required: true, maxlength: 100 }),
-  ].join('\n');
 
 const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse => {
   const body = html`!${notice('done', 'Two-factor authentication is enabled.')}
@@ -129,13 +115,6 @@ const showRecoveryCodes = (visit: Visit, codes: readonly string[]): PageResponse
 <p><a href="/">I have saved them: continue</a></p>`;
   return visit.show(layout({ title: 'Recovery codes', visit, body }));
 };
-
-/**
- * Returns the page to redirect a signed-in user to: two-factor enrolment when it is due, otherwise null. Sign-out,
- * mailed links and the like stay open.
- */
-export const detourFor = async (ctx: Context, path: string): Promise<string | null> =>
-  path !== TWO_FACTOR && !path.startsWith('/users/') && (await mustEnrol(ctx)) ? TWO_FACTOR : null;
 
 /** Returns the QR code of the address as a data URL. */
 const pictureOf = async (uri: string): Promise<string> => {

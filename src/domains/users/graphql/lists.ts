@@ -74,7 +74,7 @@ builder.queryField('users', (t) =>
         withoutProjectBots: t.arg.boolean(),
         withoutProjects: t.arg.boolean(),
         twoFactor: t.arg.boolean(),
-        provider: t.arg.string(),
+        provider: t.arg.string({ description: 'Requires `externUid`.' }),
         externUid: t.arg.string({ description: 'Requires `provider`.' }),
         samlProviderId: t.arg.int(),
         skipLdap: t.arg.boolean(),

@@ -3,13 +3,14 @@ import { readPage } from '#platform/paging.ts';
 import { isoDate } from '#platform/time.ts';
 import { date } from '#rest/params.ts';
 import { listRoute, type Route } from '#rest/route.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import { listActivities } from '../activities.ts';
 
 const activityRecord = z
   .object({
     username: z.string(),
     last_activity_on: z.string(),
-    last_activity_at: z.string().describe('Deprecated: the same day.'),
+    last_activity_at: removedInV5(z.string().describe('The same day.'), { replacedBy: 'last_activity_on' }),
   })
   .meta({ id: 'UserActivity' });
 

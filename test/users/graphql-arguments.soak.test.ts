@@ -38,6 +38,10 @@ describe('users', () => {
       [`samlProviderId: ${saml_provider_id}`, [LATE]],
       [`${SEARCH}, skipLdap: true`, [LATE, BOT]],
     ]);
+    for (const half of ['provider: "ldapmain"', 'externUid: "uid=early"']) {
+      const { errors } = await root().graphql(`{ users(${half}) { nodes { id } } }`);
+      expect(errors?.[0]?.message).toBe('provider and the external id can only be given together');
+    }
   });
 
   it('are created and changed with each attribute', async () => {
