@@ -1,25 +1,31 @@
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
-import fastifyStatic from '@fastify/static';
 import type { FastifyInstance } from 'fastify';
+import type { ApiVersion } from './route.ts';
 
 const BASE = '/-/api-docs';
-const ASSETS = new Set(['/swagger-ui.css', '/swagger-ui-bundle.js', '/favicon-32x32.png']);
+/** The files of swagger-ui-dist that the page needs, with their content types. */
+const ASSETS = {
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'favicon-32x32.png': 'image/png',
+};
 
 /**
- * Serves the OpenAPI document at `/api/v4/openapi.json` and a page to browse it at `/-/api-docs`, entirely from local
- * files.
+ * Serves the OpenAPI document at `/api/v4/openapi.json`, that of the preview at `/api/v5/openapi.json`, and a page to
+ * browse both at `/-/api-docs`, entirely from local files.
  */
 export const mountApiDocs = async (
   fastify: FastifyInstance,
-  { document }: { document: () => object },
+  { document }: { document: (version: ApiVersion) => object },
 ): Promise<void> => {
-  let text: string | null = null;
+  const texts = new Map<ApiVersion, string>();
   fastify.route({
     method: ['GET', 'HEAD'],
     url: '/api/v4/openapi.json',
-    handler: (_request, reply) => {
-      text ??= JSON.stringify(document());
+    handler: ({ apiVersion }, reply) => {
+      const text = texts.get(apiVersion) ?? JSON.stringify(document(apiVersion));
+      texts.set(apiVersion, text);
       return reply.type('application/json').header('Cache-Control', 'no-cache').send(text);
     },
   });
@@ -39,14 +45,20 @@ export const mountApiDocs = async (
     url: `${BASE}/init.js`,
     handler: (_request, reply) => reply.type('text/javascript; charset=utf-8').send(SCRIPT),
   });
-  await fastify.register(fastifyStatic, {
-    root: dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json')),
-    prefix: `${BASE}/assets/`,
-    index: false,
-    decorateReply: false,
-    maxAge: '1d',
-    allowedPath: (path) => ASSETS.has(path),
-  });
+  for (const [name, type] of Object.entries(ASSETS)) {
+    fastify.route({
+      method: ['GET', 'HEAD'],
+      url: `${BASE}/assets/${name}`,
+      handler: async (_request, reply) => {
+        const path = createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
+        return reply
+          .type(type)
+          .header('Cache-Control', 'public, max-age=86400')
+          .header('X-Content-Type-Options', 'nosniff')
+          .send(await readFile(path));
+      },
+    });
+  }
 };
 
 const POLICY =
@@ -69,5 +81,5 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-const SCRIPT = `SwaggerUIBundle({ url: '/api/v4/openapi.json', dom_id: '#api', deepLinking: true, docExpansion: 'none', filter: true, validatorUrl: null });
+const SCRIPT = `SwaggerUIBundle({ urls: [{ url: '/api/v4/openapi.json', name: 'Version 4' }, { url: '/api/v5/openapi.json', name: 'Version 5 (preview)' }], dom_id: '#api', deepLinking: true, docExpansion: 'none', filter: true, validatorUrl: null });
 `;

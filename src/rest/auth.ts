@@ -1,12 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { notAdministrator } from '#platform/administrators.ts';
 import type { CallerCheck } from '#platform/caller-check.ts';
 import type { Actor, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import { CSRF_HEADER, isCsrfToken } from '#platform/csrf.ts';
-import { forbidden, insufficientScope, unauthenticated } from '#platform/errors.ts';
+import { insufficientScope, unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
-import type { TokenScope } from '#platform/token-scopes.ts';
+import type { RouteScope } from '#platform/token-scopes.ts';
 import type { Parameters } from './nested.ts';
+import type { Auth } from './route.ts';
 
 export type Credential =
   | { readonly kind: 'none' }
@@ -16,7 +18,7 @@ export type Credential =
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
   /** The value of a signed-in user's cookie. */
   | { readonly kind: 'session'; readonly value: string }
-  /** Valid only on routes that accept job tokens. */
+  /** The token of a CI job. Valid only on routes that accept such tokens. */
   | { readonly kind: 'job_token'; readonly value: string };
 
 export interface RequestInfo {
@@ -116,14 +118,15 @@ export const readSudo = (headers: IncomingHttpHeaders, sent: Parameters): string
  */
 export const requireAccess = (
   actor: Actor,
-  route: { readonly auth: 'required' | 'optional'; readonly scopes: readonly TokenScope[]; readonly admin: boolean },
+  route: { readonly auth: Auth; readonly scopes: readonly RouteScope[]; readonly admin: boolean },
 ): void => {
   if (actor.userId === null && !actor.isSystem && (route.auth === 'required' || route.admin)) throw unauthenticated();
   const { scopes } = actor;
-  if (scopes !== null && route.scopes.length > 0 && !route.scopes.some((scope) => scopes.has(scope))) {
+  const isRestricted = route.scopes.length > 0 || actor.job !== undefined;
+  if (scopes !== null && isRestricted && !route.scopes.some((scope) => scopes.has(scope))) {
     throw insufficientScope(route.scopes);
   }
-  if (route.admin && !actor.isAdmin) throw forbidden();
+  if (route.admin && !actor.isAdmin) throw notAdministrator(actor);
 };
 
 const MAX_TOKEN_LENGTH = 2_000;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { MultipartFile } from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '#platform/context.ts';
@@ -7,7 +8,7 @@ import { readBodyText } from './body-text.ts';
 import { RestError } from './errors.ts';
 import { type BodyKind, LARGE_BODY_BYTES, parseLargeBody } from './large-bodies.ts';
 import { expandJson, insertParameter, MAX_JSON_DEPTH, noParameters, type Parameters } from './nested.ts';
-import { type FileOptions, SpooledFile, UPLOAD_PREFIX } from './upload.ts';
+import { type FileOptions, type FilePlace, SpooledFile, UPLOAD_PREFIX } from './upload.ts';
 
 /** The maximum size of a body that is read as a whole, unless the route declares another. */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -30,9 +31,25 @@ export const registerBodyParsers = (scope: FastifyInstance): void => {
     async (request: FastifyRequest, bytes: Buffer) => expandJson(await readBytes('form', request, bytes)),
   );
   scope.addContentTypeParser('*', (request, _payload, done) => {
-    if (request.headers['content-length'] === '0') done(null, undefined);
+    const { config, bodyLimit } = request.routeOptions;
+    if (config.rawBody) readRaw(request.raw, bodyLimit).then((bytes) => done(null, bytes), done);
+    else if (request.headers['content-length'] === '0') done(null, undefined);
     else done(unsupportedType(request.headers['content-type'] ?? ''));
   });
+};
+
+/** Reads a body that is no parameters. @throws RestError 413 */
+const readRaw = async (request: IncomingMessage, maxBytes: number): Promise<Buffer> => {
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // Destroying the request would close the connection before the answer is sent.
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+    size += chunk.length;
+    if (size > maxBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 };
 
 export const isMultipart = (request: FastifyRequest): boolean =>
@@ -45,12 +62,14 @@ interface ReceivedForm {
 
 /**
  * Reads a multipart body. Declared files are streamed to storage as they arrive, because the fields that decide about
- * them may come later. All of them are removed on failure. Other files are read and discarded.
+ * them may come later. All of them are removed on failure. Other files are read and discarded. `place` is for routes
+ * with one file that decide about it beforehand.
  */
 export const receiveForm = async (
   request: FastifyRequest,
   ctx: Context,
   declared: ReadonlyMap<string, FileOptions>,
+  place: FilePlace | null,
 ): Promise<ReceivedForm> => {
   const fields = noParameters();
   const files: SpooledFile[] = [];
@@ -63,7 +82,7 @@ export const receiveForm = async (
       if (part.type === 'file') {
         const options = declared.get(part.fieldname);
         if (options) {
-          const file = await spool(part, ctx, options);
+          const file = await spool(part, ctx, options, place);
           files.push(file);
           insertParameter(fields, part.fieldname, file);
         } else {
@@ -90,10 +109,17 @@ export const releaseAll = async (files: readonly SpooledFile[]): Promise<void> =
 
 const LIMITS = { fieldNameSize: 500, fields: 1_000, parts: 1_020, headerPairs: 50 };
 
-const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): Promise<SpooledFile> => {
+const spool = async (
+  part: MultipartFile,
+  ctx: Context,
+  options: FileOptions,
+  place: FilePlace | null,
+): Promise<SpooledFile> => {
   const { storage } = ctx.services;
-  const key = UPLOAD_PREFIX + randomUUID();
-  const maxBytes = typeof options.maxBytes === 'function' ? await options.maxBytes(ctx) : options.maxBytes;
+  const { key, maxBytes, tooLarge } = place ?? {
+    key: UPLOAD_PREFIX + randomUUID(),
+    maxBytes: typeof options.maxBytes === 'function' ? await options.maxBytes(ctx) : options.maxBytes,
+  };
   const contentType = part.mimetype;
   try {
     const stored = await storage.write(key, part.file, {
@@ -105,9 +131,12 @@ const spool = async (part: MultipartFile, ctx: Context, options: FileOptions): P
   } catch (error) {
     // Storage reports its own problems as DomainErrors. Any other error while the source failed is the sender's.
     if (part.file.errored && !(error instanceof DomainError)) throw malformed();
+    if (tooLarge && error instanceof DomainError && error.code === 'too_large') throw tooLarge;
     if (options.tooLarge !== undefined && error instanceof DomainError && error.code === 'too_large') {
       throw invalid({ [part.fieldname]: [options.tooLarge] });
     }
+    if (options.setting !== undefined && error instanceof DomainError && error.code === 'too_large')
+      throw new DomainError('too_large', `${error.message} (${options.setting})`);
     throw error;
   }
 };

@@ -64,6 +64,7 @@ const mappings = {
   unprocessable: (message, { fields, messages }) => ({ status: 422, body: { message: fields ?? messages ?? message } }),
   not_allowed: messageAs(405),
   gone: messageAs(410),
+  modified: messageAs(412),
   too_large: messageAs(413),
   too_many_requests: (message, details) => ({
     status: 429,

@@ -1,11 +1,11 @@
 import { z } from 'zod';
+import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
+import type { Shape } from './input.ts';
+import { inputSchema, type Json, outputSchema, type Schemas } from './openapi-schemas.ts';
 import { keysetShape, nameKeysetShape, type Paging, pageShape } from './paging.ts';
-import { kindOf, type Shape } from './params.ts';
-import type { Endpoint, Route } from './route.ts';
-
-interface Json {
-  [key: string]: unknown;
-}
+import { kindOf } from './param-kind.ts';
+import type { ApiVersion, Endpoint, Route } from './route.ts';
+import { markOf, useOf } from './v5.ts';
 
 /**
  * Builds the OpenAPI 3.1 document of the routes, and of `endpoints` that are served elsewhere. Records with an id
@@ -13,13 +13,14 @@ interface Json {
  */
 export const buildOpenApi = (
   routes: readonly (Route | Endpoint)[],
-  { version }: { readonly version: string },
+  { version, apiVersion }: { readonly version: string; readonly apiVersion: ApiVersion },
 ): object => {
-  const schemas: Json = {};
+  const schemas: Schemas = { apiVersion, components: {} };
   const paths: Record<string, Json> = {};
-  const sorted = routes.toSorted((left, right) => compare(left.url, right.url) || compare(left.method, right.method));
+  const present = apiVersion === 5 ? routes.filter(({ removedInV5 }) => removedInV5 === null) : routes;
+  const sorted = present.toSorted((left, right) => compare(left.url, right.url) || compare(left.method, right.method));
   for (const route of sorted) {
-    const path = openApiPath(route.url);
+    const path = openApiPath(apiVersion === 5 ? route.v5Url : route.url);
     const operations = paths[path] ?? {};
     const method = route.method.toLowerCase();
     if (method in operations) throw new Error(`${route.method} ${route.url} is declared twice`);
@@ -31,7 +32,10 @@ export const buildOpenApi = (
     info: {
       title: 'Millrace REST API',
       version,
-      description: 'Version 4 of the REST API.',
+      description:
+        apiVersion === 4
+          ? 'Version 4 of the REST API.'
+          : 'A preview of version 5 of the REST API: version 4 without everything that is deprecated there.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
@@ -40,7 +44,9 @@ export const buildOpenApi = (
     paths,
     components: {
       schemas: Object.fromEntries(
-        [...Object.entries({ ...schemas, Error: ERROR_SCHEMA })].sort(([left], [right]) => compare(left, right)),
+        [...Object.entries({ ...schemas.components, Error: ERROR_SCHEMA })].sort(([left], [right]) =>
+          compare(left, right),
+        ),
       ),
       responses: RESPONSES,
       securitySchemes: SECURITY_SCHEMES,
@@ -50,10 +56,28 @@ export const buildOpenApi = (
 
 const CREDENTIALS = [{ privateToken: [] }, { bearer: [] }, { basic: [] }];
 
+const JOB_TOKEN = { jobToken: [] };
+const JOB_TOKEN_PARAMETER = {
+  name: 'job_token',
+  in: 'query',
+  required: false,
+  schema: { type: 'string' },
+  description: 'The token of a running CI job, in place of the header `JOB-TOKEN`.',
+};
+
+/** Nothing if the credentials of the whole document apply. */
+const securityOf = ({ auth, scopes }: Route | Endpoint): Json => {
+  if (auth === 'own') return { security: [] };
+  const accepted = scopes.includes(JOB_TOKEN_SCOPE) ? [...CREDENTIALS, JOB_TOKEN] : CREDENTIALS;
+  if (auth === 'optional') return { security: [{}, ...accepted] };
+  return accepted === CREDENTIALS ? {} : { security: accepted };
+};
+
 const SECURITY_SCHEMES = {
   privateToken: { type: 'apiKey', in: 'header', name: 'PRIVATE-TOKEN', description: 'A personal access token.' },
   bearer: { type: 'http', scheme: 'bearer', description: 'A personal access token or an OAuth token.' },
   basic: { type: 'http', scheme: 'basic', description: 'A user name with a token as the password.' },
+  jobToken: { type: 'apiKey', in: 'header', name: 'JOB-TOKEN', description: 'The token of a running CI job.' },
 };
 
 const ERROR_SCHEMA = {
@@ -72,6 +96,8 @@ const ERROR_SCHEMA = {
   },
 };
 
+const ERROR_CONTENT = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+
 const RESPONSES = Object.fromEntries(
   Object.entries({
     BadRequest: 'A parameter is missing or malformed, or validation failed.',
@@ -79,10 +105,7 @@ const RESPONSES = Object.fromEntries(
     Forbidden: 'The user may not do this, or the token lacks the scope.',
     NotFound: 'The resource does not exist, or the caller may not see it.',
     Default: 'Any other error.',
-  }).map(([name, description]) => [
-    name,
-    { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } },
-  ]),
+  }).map(([name, description]) => [name, { description, content: ERROR_CONTENT }]),
 );
 
 const pagingShape = (paging: Paging): Shape => {
@@ -90,22 +113,30 @@ const pagingShape = (paging: Paging): Shape => {
   return paging.keyset === 'name' ? nameKeysetShape : keysetShape;
 };
 
-const operation = (route: Route | Endpoint, schemas: Json): Json => {
-  const shape: Shape = route.paging === null ? route.shape : { ...route.shape, ...pagingShape(route.paging) };
+const operation = (route: Route | Endpoint, schemas: Schemas): Json => {
+  const own = schemas.apiVersion === 5 ? shapeInV5(route.shape) : route.shape;
+  const shape: Shape = route.paging === null ? own : { ...own, ...pagingShape(route.paging) };
   const inPath = new Set(route.pathNames);
   const others = Object.keys(shape).filter((name) => !inPath.has(name));
-  const hasBody = route.method !== 'GET' && route.method !== 'DELETE';
+  const hasBody = route.method !== 'GET' && route.method !== 'DELETE' && !route.rawBody;
   const parameters = [
     ...route.pathNames.map((name) => ({ name, in: 'path', required: true, schema: inputSchema(shape[name], schemas) })),
     ...(hasBody ? [] : others.map((name) => queryParameter(name, shape[name], schemas))),
+    ...(route.scopes.includes(JOB_TOKEN_SCOPE) ? [JOB_TOKEN_PARAMETER] : []),
   ];
-  const body = hasBody && others.length > 0 ? requestBody(route, pick(shape, others), schemas) : null;
+  const body = route.rawBody
+    ? RAW_BODY
+    : hasBody && others.length > 0
+      ? requestBody(route, pick(shape, others), schemas)
+      : null;
   return {
     tags: [route.tag],
     summary: route.summary,
-    ...(route.description === null ? {} : { description: route.description }),
+    ...describedBy(route),
     operationId: operationId(route),
-    ...(route.auth === 'optional' ? { security: [{}, ...CREDENTIALS] } : {}),
+    ...(route.deprecated ? { deprecated: true } : {}),
+    ...securityOf(route),
+    ...(route.kind === 'elsewhere' && route.server !== null ? { servers: [{ url: route.server }] } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === null ? {} : { requestBody: body }),
     responses: {
@@ -114,28 +145,51 @@ const operation = (route: Route | Endpoint, schemas: Json): Json => {
       401: responseRef('Unauthorized'),
       403: responseRef('Forbidden'),
       ...(route.pathNames.length === 0 ? {} : { 404: responseRef('NotFound') }),
+      ...Object.fromEntries(
+        Object.entries(route.refusals).map(([status, description]) => [
+          status,
+          { description, content: ERROR_CONTENT },
+        ]),
+      ),
       default: responseRef('Default'),
     },
   };
 };
 
+const describedBy = ({ description, deprecated, removedInV5 }: Route | Endpoint): Json => {
+  const more = deprecated && `Deprecated${removedInV5 ? ' and removed in version 5' : ''}: ${useOf(deprecated)}.`;
+  const text = [description, more].filter((each) => each !== null).join(' ');
+  return text === '' ? {} : { description: text };
+};
+
+/** The parameters that version 5 has, with the values that it accepts. */
+const shapeInV5 = (shape: Shape): Shape =>
+  Object.fromEntries(
+    Object.entries(shape).flatMap(([name, schema]) => {
+      const mark = markOf(schema);
+      if (mark?.kind === 'removed') return [];
+      return [[name, mark?.kind === 'changed' ? mark.schema : schema]];
+    }),
+  );
+
 const responseRef = (name: string) => ({ $ref: `#/components/responses/${name}` });
 
-const queryParameter = (name: string, schema: z.ZodType | undefined, schemas: Json): Json => {
-  const json = inputSchema(schema, schemas);
+const queryParameter = (name: string, schema: z.ZodType | undefined, schemas: Schemas): Json => {
+  const { deprecated, ...json } = inputSchema(schema, schemas);
   const commas = json.type === 'array' && schema !== undefined && kindOf(schema)?.commas === true;
   return {
     // `labels=a,b` for lists that accept commas (`labels[]=a` works too), `ids[]=1` for the others.
     name: json.type === 'array' && !commas ? `${name}[]` : name,
     in: 'query',
     required: isRequired(schema),
+    ...(deprecated === true ? { deprecated } : {}),
     ...(json.type === 'object' ? { style: 'deepObject', explode: true } : {}),
     ...(commas ? { style: 'form', explode: false } : {}),
     schema: json,
   };
 };
 
-const requestBody = (route: Route | Endpoint, shape: Shape, schemas: Json): Json => {
+const requestBody = (route: Route | Endpoint, shape: Shape, schemas: Schemas): Json => {
   const schema = inputSchema(z.object({ ...shape }), schemas);
   const required = Object.entries(shape)
     .filter(([, each]) => isRequired(each))
@@ -147,7 +201,7 @@ const requestBody = (route: Route | Endpoint, shape: Shape, schemas: Json): Json
   };
 };
 
-const COMMA_SEPARATED = { type: 'string' as const, description: 'Separated by commas.' };
+const RAW_BODY: Json = { required: true, content: { 'text/plain': { schema: { type: 'string', format: 'binary' } } } };
 
 const bodyTypes = (route: Route | Endpoint): readonly string[] => {
   if (route.kind === 'elsewhere') return ['application/x-www-form-urlencoded', 'application/json'];
@@ -155,11 +209,11 @@ const bodyTypes = (route: Route | Endpoint): readonly string[] => {
   return ['application/json', 'application/x-www-form-urlencoded', 'multipart/form-data'];
 };
 
-const success = (route: Route | Endpoint, schemas: Json): Json => {
+const success = (route: Route | Endpoint, schemas: Schemas): Json => {
   if (route.kind === 'stream') {
     return {
       description: 'The file.',
-      content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+      content: { [route.contentType ?? 'application/octet-stream']: { schema: { type: 'string', format: 'binary' } } },
     };
   }
   if (route.kind === 'elsewhere' && route.response === null) {
@@ -192,65 +246,8 @@ const PAGE_HEADERS = Object.fromEntries(
   }).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
 );
 
-const inputSchema = (schema: z.ZodType | undefined, schemas: Json): Json =>
-  schema ? jsonSchema(schema, 'input', schemas) : {};
-const outputSchema = (schema: z.ZodType, schemas: Json): Json => jsonSchema(schema, 'output', schemas);
-
-/** Converts a schema to JSON Schema. Adds its components to `schemas` and refers to them. */
-const jsonSchema = (schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json => {
-  const { $schema, $defs, ...json } = z.toJSONSchema(schema, {
-    io,
-    target: 'draft-2020-12',
-    unrepresentable: 'any',
-    override: ({ zodSchema, jsonSchema: target, path }) => {
-      // Clients must tolerate fields that a later version adds.
-      if (target.type === 'object' && target.additionalProperties === false) delete target.additionalProperties;
-      // These bounds are JavaScript's, not ours.
-      if (target.minimum === Number.MIN_SAFE_INTEGER) delete target.minimum;
-      if (target.maximum === Number.MAX_SAFE_INTEGER) delete target.maximum;
-      const { def } = zodSchema._zod;
-      const kind = kindOf(zodSchema);
-      if (kind && def.type === 'pipe') Object.assign(target, kind.json);
-      // Inside a body or a hash, a list that accepts commas may also be a single string. At the top level it is a query
-      // parameter.
-      if (kind?.commas && def.type === 'pipe' && io === 'input' && path.includes('properties')) {
-        const array = { ...target };
-        for (const key of Object.keys(target)) Reflect.deleteProperty(target, key);
-        target.anyOf = [COMMA_SEPARATED, array];
-      }
-      // zod emits `number` for all numeric literals and unions, including integers.
-      if (target.type === 'number' && Number.isInteger(target.const)) target.type = 'integer';
-      // zod omits the default when a transformation follows. Our transformations only change the spelling.
-      if (kind && def.type === 'default' && 'defaultValue' in def) target.default = def.defaultValue;
-    },
-  });
-  for (const [name, component] of Object.entries($defs ?? {})) schemas[name] ??= rewriteRefs(component);
-  const { id } = schema.meta() ?? {};
-  const plain = asObject(rewriteRefs(json));
-  // zod does not extract a record that is the whole schema.
-  if (typeof id !== 'string' || '$ref' in plain) return plain;
-  const { id: _id, ...component } = plain;
-  schemas[id] ??= component;
-  return { $ref: `#/components/schemas/${id}` };
-};
-
-const rewriteRefs = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(rewriteRefs);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, each]) => [
-      key,
-      key === '$ref' && typeof each === 'string'
-        ? each.replace('#/$defs/', '#/components/schemas/')
-        : rewriteRefs(each),
-    ]),
-  );
-};
-
-const asObject = (value: unknown): Json => (typeof value === 'object' && value !== null ? { ...value } : {});
-
 const isRequired = (schema: z.ZodType | undefined): boolean =>
-  schema !== undefined && !schema.safeParse(undefined).success;
+  schema !== undefined && (kindOf(schema)?.declaredRequired === true || !schema.safeParse(undefined).success);
 
 const pick = (shape: Shape, names: readonly string[]): Shape =>
   Object.fromEntries(Object.entries(shape).filter(([name]) => names.includes(name)));

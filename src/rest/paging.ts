@@ -11,8 +11,9 @@ import {
   type SortDirection,
 } from '#platform/paging.ts';
 import { RestError } from './errors.ts';
+import { inputParser } from './input.ts';
 import type { Parameters } from './nested.ts';
-import { dateTime, inputParser, integer, oneOf, text } from './params.ts';
+import { dateTime, integer, oneOf, text } from './params.ts';
 
 /** How a list is paged. Every list supports offset pagination. `keyset` also allows `pagination=keyset`. */
 export type Paging = 'offset' | KeysetPaging | NamePaging;

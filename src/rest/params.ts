@@ -1,57 +1,20 @@
 import { z } from 'zod';
-import { badParameters } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readBoolean } from '#platform/read-boolean.ts';
 import { storableTime } from '#platform/time.ts';
+import { picker, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';
+import { define, INVALID, invalid, isObject, kindOf, kinds, notInList, Refusal } from './param-kind.ts';
 import { type FileOptions, SpooledFile } from './upload.ts';
 
-/**
+/*
  * The kinds of parameter. Each is a zod schema that accepts every form in which v4 clients send it (conventions §3): `{
  * id: idOrPath(), title: text({ max: 255 }), weight: integer({ min: 0 }).nullish() }`.
  *
- * An absent parameter is `undefined`. Null, and for all kinds but text an empty string, mean null if the schema accepts
- * null (`.nullable()`, `.nullish()`), and absent otherwise.
+ * An absent parameter is `undefined`. For all kinds but text an empty string is null (conventions §3). If the schema does
+ * not accept null (`.nullable()`, `.nullish()`), null means absent, because clients send it for what they do not set.
+ * `refusingNull` makes it an error instead.
  */
-export type Shape = Readonly<Record<string, z.ZodType>>;
-export type Input<S extends Shape> = z.output<z.ZodObject<S>>;
-
-/** The `:id` of a project, group or user. A number is always an id, never a path. */
-export type IdOrPath = { readonly id: number; readonly path?: never } | { readonly path: string; readonly id?: never };
-
-type JsonSchema = Readonly<Record<string, unknown>>;
-
-interface Kind {
-  readonly json: JsonSchema;
-  readonly emptyIsNull: boolean;
-  /** The list may also be sent as `a,b`. */
-  readonly commas?: true;
-  readonly file?: FileOptions;
-}
-
-class Refusal {
-  readonly problem: string;
-  constructor(problem: string) {
-    this.problem = problem;
-  }
-}
-
-const INVALID = new Refusal('is invalid');
-/** The message that existing tools know, plus the allowed values. */
-const invalid = (allowed: string) => new Refusal(`is invalid (allowed: ${allowed})`);
-const notInList = (allowed: string) => new Refusal(`does not have a valid value (allowed: ${allowed})`);
-
-const kinds = new WeakMap<z.core.$ZodType, Kind>();
-
-const define = <T>(kind: Kind, read: (value: unknown) => T | Refusal): z.ZodType<T> => {
-  const schema = z.unknown().transform((value, ctx): T => {
-    const result = value === undefined || value === null ? new Refusal('is missing') : read(value);
-    if (!(result instanceof Refusal)) return result;
-    ctx.issues.push({ code: 'custom', message: result.problem, input: value });
-    return z.NEVER;
-  });
-  kinds.set(schema, kind);
-  return schema;
-};
 
 const NO_TEXT = invalid('a string');
 const NO_HASH = invalid('a hash, x[key]=value');
@@ -99,6 +62,15 @@ export const integer = (options: { readonly min?: number; readonly max?: number 
 };
 
 const NO_INTEGER = invalid('a whole number');
+
+/** A number, or a string of one, such as `0.5`. */
+export const decimal = (): z.ZodType<number> =>
+  define({ json: { type: 'number' }, emptyIsNull: true }, (value) => {
+    if (typeof value === 'number') return value;
+    return typeof value === 'string' && /^\s*[+-]?\d{1,20}(\.\d{1,20})?\s*$/.test(value) ? Number(value) : NO_NUMBER;
+  });
+
+const NO_NUMBER = invalid('a number');
 
 const rangeText = ({ min, max }: { readonly min?: number; readonly max?: number }): string =>
   min === undefined ? `at most ${max}` : max === undefined ? `${min} or more` : `${min} to ${max}`;
@@ -175,10 +147,16 @@ export const idOrPath = (): z.ZodType<IdOrPath> =>
 /** A list: `x[]=1&x[]=2`, `x[0]=...` or a JSON array. An empty string, `x[]=` and `[]` are the empty list. */
 export const list = <T extends z.ZodType>(
   item: T,
-  options: { readonly max?: number; readonly commas?: boolean } = {},
+  options: { readonly max?: number; readonly commas?: boolean; readonly separator?: RegExp } = {},
 ) => {
   const schema = z.preprocess(
-    (value) => (typeof value === 'string' && options.commas ? splitCommas(value) : toArray(value)),
+    (value) => {
+      if (!options.commas) return toArray(value);
+      // A single number in JSON is what a single number in a form is.
+      return typeof value === 'string' || typeof value === 'number'
+        ? splitText(String(value), options.separator ?? ',')
+        : toArray(value);
+    },
     options.max === undefined ? z.array(item) : z.array(item).max(options.max),
   );
   kinds.set(schema, { json: {}, emptyIsNull: false, ...(options.commas ? { commas: true } : {}) });
@@ -188,6 +166,9 @@ export const list = <T extends z.ZodType>(
 /** Like `list`, but also accepts `x=1,2`. */
 export const commaList = <T extends z.ZodType>(item: T, options: { readonly max?: number } = {}) =>
   list(item, { ...options, commas: true });
+
+/** Like `commaList`, for items without spaces: `x=1 2` and lines are accepted too. */
+export const wordList = <T extends z.ZodType>(item: T) => list(item, { commas: true, separator: /[\s,;]+/ });
 
 /** Nested parameters: `x[key]=1` or a JSON object. */
 export const hash = <S extends Shape>(shape: S) => {
@@ -213,19 +194,30 @@ export const fileUpload = (options: FileOptions): z.ZodType<SpooledFile> =>
   );
 
 /**
- * A condition on several parameters. `check` returns null or the problem. `given` contains only declared parameters
- * that were sent.
+ * Declares an optional parameter as required in the OpenAPI document: the contract requires it, and only requests
+ * beyond the contract may omit it. A rule of the route refuses the others.
  */
-export interface Rule<N extends string> {
-  readonly names: readonly N[];
-  check(given: Parameters): string | null;
-}
+export const declaredRequired = <T extends z.ZodType>(schema: T): T => {
+  const kind = kindOf(schema);
+  const copy = schema.describe(schema.description ?? '');
+  if (kind) kinds.set(copy, { ...kind, declaredRequired: true });
+  return copy;
+};
+
+/** Refuses null and empty values by name. Without it, they would be ignored. */
+export const refusingNull = <T extends z.ZodType>(schema: T): T => {
+  const kind = kindOf(schema);
+  const copy = schema.clone();
+  if (kind) kinds.set(copy, { ...kind, refusesNull: true });
+  return copy;
+};
 
 /** At most one of these parameters may be given. */
 export const exclusive = <N extends string>(...names: readonly N[]): Rule<N> => ({
   names,
   check: (given) => {
-    const present = names.filter((name) => given[name] !== undefined);
+    // Clients send null for a parameter that they do not set.
+    const present = names.filter((name) => given[name] != null);
     return present.length > 1 ? `${present.join(', ')} are mutually exclusive` : null;
   },
 });
@@ -250,77 +242,9 @@ export const allOrNoneOf = <N extends string>(...names: readonly N[]): Rule<N> =
   },
 });
 
-/**
- * Compiles a shape into a parser. The parser throws a DomainError `parameters` that names every problem (conventions
- * §1).
- */
-export const inputParser = <S extends Shape>(shape: S, rules: readonly Rule<string>[] = []) => {
-  const pick = picker(shape);
-  const schema = z.object(shape);
-  return (sent: Parameters): Input<S> => {
-    const given = pick(sent);
-    const result = schema.safeParse(given);
-    if (result.success && rules.length === 0) return result.data;
-    const problems = result.success ? [] : result.error.issues.map((issue) => describeIssue(issue, given));
-    for (const rule of rules) {
-      const problem = rule.check(given);
-      if (problem !== null) problems.push(problem);
-    }
-    if (result.success && problems.length === 0) return result.data;
-    throw badParameters([...new Set(problems)].slice(0, MAX_PROBLEMS).join(', '));
-  };
-};
-
-/** Returns the kind of a schema, through `.optional()`, `.default()`, `.nullable()` and similar wrappers. */
-export const kindOf = (schema: z.core.$ZodType): Kind | undefined => {
-  const { def, parent } = schema._zod;
-  // `.describe()` and `.refine()` return copies that refer to the original as their parent.
-  const kind = kinds.get(schema) ?? (parent && kindOf(parent));
-  if (kind) return kind;
-  if ('innerType' in def && def.innerType instanceof z.core.$ZodType) return kindOf(def.innerType);
-  return 'in' in def && def.in instanceof z.core.$ZodType ? kindOf(def.in) : undefined;
-};
-
-const MAX_PROBLEMS = 20;
 const MAX_PATH = 1_024;
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)(Z|z|[+ -](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/;
-
-/** Returns a function that picks the declared parameters and applies the rules for empty values. */
-const picker = (shape: Shape) => {
-  const fields = Object.entries(shape).map(([name, schema]) => ({
-    name,
-    emptyIsNull: kindOf(schema)?.emptyIsNull ?? false,
-    nullable: schema.safeParse(null).success,
-  }));
-  return (sent: Parameters): Parameters => {
-    const given: Parameters = {};
-    for (const { name, emptyIsNull, nullable } of fields) {
-      let value = sent[name];
-      if (value === '' && emptyIsNull) value = null;
-      if (value !== undefined && (value !== null || nullable)) given[name] = value;
-    }
-    return given;
-  };
-};
-
-const describeIssue = (issue: z.core.$ZodIssue, given: Parameters): string => {
-  // Reports a bad element of a plain list as a problem of the list, as existing tools expect.
-  const path = typeof issue.path.at(-1) === 'number' ? issue.path.slice(0, -1) : issue.path;
-  const [first = '', ...rest] = path.map(String);
-  const name = first + rest.map((part) => `[${part}]`).join('');
-  if (issue.code === 'custom') return `${name} ${issue.message}`;
-  const value = issue.path.reduce<unknown>(
-    (at, key) => (isObject(at) || Array.isArray(at) ? Reflect.get(at, key) : undefined),
-    given,
-  );
-  if (value === undefined || value === null) return `${name} is missing`;
-  const refusal = issue.code === 'invalid_value' ? notInList(issue.values.join(', ')) : INVALID;
-  return `${name} ${refusal.problem}`;
-};
-
-const isObject = (value: unknown): value is Parameters =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof SpooledFile);
 
 const scalarText = (value: unknown): string | null =>
   typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
@@ -342,11 +266,11 @@ const isDay = (text: string): boolean => {
   return storableTime(new Date(`${text}T00:00:00Z`))?.startsWith(text) ?? false;
 };
 
-const splitCommas = (value: string): string[] =>
+const splitText = (value: string, separator: string | RegExp): string[] =>
   value === ''
     ? []
     : value
-        .split(',')
+        .split(separator)
         .map((part) => part.trim())
         .filter((part) => part !== '');
 

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
+import { announceDeprecation } from './deprecation.ts';
 import { toJson } from './encoded-json.ts';
 import { answerError, type ErrorAnswer } from './errors.ts';
 import { wantedPart } from './ranges.ts';
@@ -37,6 +38,7 @@ export const sendNothing = (reply: FastifyReply, status: number): FastifyReply =
 /** Streams a file or the requested part of it. For HEAD, sends only the headers. */
 export const sendDownload = async (reply: FastifyReply, status: number, download: Download): Promise<FastifyReply> => {
   setCommonHeaders(reply);
+  if (download.location != null) return reply.code(302).header('Location', download.location).send();
   if (download.etag !== undefined) {
     reply.header('ETag', download.etag);
     const known = reply.request.headers['if-none-match'];
@@ -102,9 +104,10 @@ export const forgetHeaders = (reply: FastifyReply): void => {
   for (const name of Object.keys(reply.getHeaders())) if (!ABOUT_REQUEST.test(name)) reply.removeHeader(name);
 };
 
-const ABOUT_REQUEST = /^(connection$|x-request-id$|ratelimit-)/;
+const ABOUT_REQUEST = /^(connection$|x-request-id$|job-status$|ratelimit-)/;
 
 const setCommonHeaders = (reply: FastifyReply): void => {
+  announceDeprecation(reply);
   reply.header('Cache-Control', CACHE_CONTROL);
   reply.header('Vary', 'Origin');
   reply.header('X-Content-Type-Options', 'nosniff');

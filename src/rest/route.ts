@@ -3,13 +3,15 @@ import type { Readable } from 'node:stream';
 import type { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
-import type { TokenScope } from '#platform/token-scopes.ts';
+import { JOB_TOKEN_SCOPE, type RouteScope, type TokenScope } from '#platform/token-scopes.ts';
 import type { Written } from './encoded-json.ts';
+import { type Input, inputParser, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
-import { type Input, inputParser, kindOf, type Rule, type Shape } from './params.ts';
+import { kindOf } from './param-kind.ts';
 import type { Part } from './ranges.ts';
-import type { FileOptions } from './upload.ts';
+import type { FileOptions, FilePlace } from './upload.ts';
+import type { Replacement } from './v5.ts';
 
 /**
  * The body limit of routes that accept a text of a million characters, which is several times as long when escaped in
@@ -21,25 +23,37 @@ export const TEXT_BODY_BYTES = 8 * 1024 * 1024;
  * Declares a route once. Validation, types and its part of the OpenAPI document follow from the declaration.
  *
  * `run` gets the parsed parameters of path, body and query in one object and returns the record of `response` (nothing
- * for `response: null`, status 204). It throws DomainErrors and does not deal with statuses. The compiler refuses a
+ * for `response: null`, status 204; undefined for an empty body, if the record is optional). It throws DomainErrors and does not deal with statuses. The compiler refuses a
  * path parameter without a schema in `input`, and a result that does not fit the record.
  */
 export const route = <const P extends string, R extends z.ZodType | null, S extends Shape = NoInput>(
   declaration: Declaration<P, S> &
-    InputOf<P, S> & { readonly response: R; run(ctx: Context, input: Input<S>, http: Exchange): Promise<Result<R>> },
+    InputOf<P, S> & {
+      readonly response: R;
+      run(ctx: Context, input: Input<S>, http: Exchange): Promise<Result<R>>;
+      /**
+       * Decides about the uploaded file before it arrives. Gets the parameters of path and query as they were sent, and
+       * refuses the file by throwing. Only for routes with one file.
+       */
+      place?(ctx: Context, sent: Parameters, http: Exchange): Promise<FilePlace>;
+      /** Refuses a request by throwing, before its body arrives. Gets the parameters of path and query as they were sent. */
+      admit?(ctx: Context, sent: Parameters, http: Exchange): Promise<void>;
+    },
 ): Route => {
   const shape = shapeOf<S>(declaration);
   const parse = inputParser(shape, declaration.rules);
-  const { response } = declaration;
+  const { response, place, admit } = declaration;
   return {
     ...describe(declaration, shape),
     kind: 'record',
     status: declaration.status ?? (response === null ? 204 : declaration.method === 'POST' ? 201 : 200),
     response,
     paging: null,
+    ...(place ? { place } : {}),
+    ...(admit ? { admit } : {}),
     handle: async (ctx, sent, http) => {
       const body = await declaration.run(ctx, parse(sent), http);
-      return response === null ? NOTHING : { body };
+      return response === null || body === undefined ? NOTHING : { body };
     },
   };
 };
@@ -83,7 +97,15 @@ export const listRoute = <const P extends string, R extends z.ZodType, S extends
 /** Declares a download. HEAD gets only the headers, and a `stream` function is not called then. */
 export const streamRoute = <const P extends string, S extends Shape = NoInput>(
   declaration: Declaration<P, S> &
-    InputOf<P, S> & { run(ctx: Context, input: Input<S>, http: Exchange): Promise<Download> },
+    InputOf<P, S> & {
+      /** The content type of every file, if it does not depend on the file. */
+      readonly contentType?: string;
+      /**
+       * `run` only reads, and opens the content in a function. The caller may be assumed while it runs (decision 17).
+       */
+      readonly assumable?: true;
+      run(ctx: Context, input: Input<S>, http: Exchange): Promise<Download>;
+    },
 ): Route => {
   const shape = shapeOf<S>(declaration);
   const parse = inputParser(shape, declaration.rules);
@@ -93,9 +115,13 @@ export const streamRoute = <const P extends string, S extends Shape = NoInput>(
     status: declaration.status ?? 200,
     response: null,
     paging: null,
+    contentType: declaration.contentType ?? null,
+    ...(declaration.assumable ? { assumable: true } : {}),
     handle: async (ctx, sent, http) => ({ download: await declaration.run(ctx, parse(sent), http) }),
   };
 };
+
+export type Auth = 'required' | 'optional' | 'own';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -108,25 +134,40 @@ interface Declaration<P extends string, S extends Shape> {
   readonly path: P;
   /** The path starts at the root of the host instead. */
   readonly root?: true;
+  /** With `root`: version 5 serves the path below `/api/v5` too, with its own rules. */
+  readonly v5?: '/api/v5';
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** `required` by default. `optional` admits anonymous callers. */
-  readonly auth?: 'required' | 'optional';
+  /**
+   * `required` by default. `optional` admits anonymous callers. For `own` the credential of the request is not read,
+   * and the caller is anonymous: the route checks a token of its own, such as that of a runner.
+   */
+  readonly auth?: Auth;
   /**
    * A token needs one of these scopes. The default is `api`, and for GET also `read_api`. An empty list admits every
    * valid token.
    */
   readonly scopes?: readonly TokenScope[];
+  /** Accepts the tokens of CI jobs too. */
+  readonly jobTokens?: true;
   /** Admits only administrators. Others get 403. */
   readonly admin?: boolean;
   readonly status?: number;
+  /** Statuses of refusals beside 400, 401, 403 and 404, with their meaning, for the OpenAPI document. */
+  readonly refusals?: Readonly<Record<number, string>>;
   /** Conditions on several parameters: `[exclusive('a', 'b')]`. */
   readonly rules?: readonly Rule<NoInfer<keyof S & string>>[];
   /** The body limit, if it differs from `MAX_BODY_BYTES`. Uploaded files do not count. */
   readonly maxBodyBytes?: number;
   /** The limit on JSON values, if it differs from `MAX_BODY_VALUES`. */
   readonly maxBodyValues?: number;
+  /** The body is no parameters: `run` gets its bytes as `http.body`. It may have any type but JSON and forms. */
+  readonly rawBody?: true;
+  /** Version 5 does not have the route. It is deprecated in version 4. */
+  readonly removedInV5?: Replacement;
+  /** The route is deprecated, but stays in version 5. */
+  readonly deprecated?: Replacement;
 }
 
 type InputOf<P extends string, S extends Shape> = [PathNames<P>] extends [never]
@@ -156,15 +197,22 @@ export interface Exchange {
   readonly ip: string;
   /** The configured URL of the hub, without a trailing slash. */
   readonly externalUrl: string;
+  /** The version of the API that the client called: `/api/v5` is a preview. */
+  readonly apiVersion: ApiVersion;
+  /** The bytes of a `rawBody`. Empty for other routes. */
+  readonly body: Buffer;
   setHeader(name: string, value: string): void;
   /** Replaces the declared status. */
   setStatus(status: number): void;
 }
 
+export type ApiVersion = 4 | 5;
+
 export interface Download {
-  readonly stream: Readable | (() => Readable | Promise<Readable>);
+  /** The content. A file that is in memory needs no stream. */
+  readonly stream: Readable | (() => Readable | Promise<Readable | Buffer>);
   /** Opens a part of the file, for clients that send `Range`. Requires `size`. */
-  readonly part?: (part: Part) => Readable | Promise<Readable>;
+  readonly part?: (part: Part) => Readable | Promise<Readable | Buffer>;
   /** Size in bytes, if known. Sent as Content-Length. */
   readonly size?: number;
   readonly contentType: string;
@@ -173,6 +221,8 @@ export interface Download {
   /** `attachment` by default if there is a filename. */
   readonly disposition?: 'attachment' | 'inline';
   readonly headers?: Readonly<Record<string, string>>;
+  /** Where the client gets the file instead, with a redirect (302). */
+  readonly location?: string | null;
   /** Quoted, as in the header. A client that already has this version gets 304. */
   readonly etag?: string;
 }
@@ -186,14 +236,17 @@ export interface Route {
   readonly path: string;
   /** The path from the root of the host. */
   readonly url: string;
+  /** The same in version 5. */
+  readonly v5Url: string;
   readonly pathNames: readonly string[];
   readonly tag: string;
   readonly summary: string;
   readonly description: string | null;
-  readonly auth: 'required' | 'optional';
-  readonly scopes: readonly TokenScope[];
+  readonly auth: Auth;
+  readonly scopes: readonly RouteScope[];
   readonly admin: boolean;
   readonly status: number;
+  readonly refusals: Readonly<Record<number, string>>;
   readonly shape: Shape;
   /** The schema of the record, or of an item of a list. Null when the response is not JSON. */
   readonly response: z.ZodType | null;
@@ -202,24 +255,45 @@ export interface Route {
   readonly files: ReadonlyMap<string, FileOptions>;
   readonly maxBodyBytes: number | null;
   readonly maxBodyValues: number | null;
+  /** The content type of a download, if it does not depend on the file. */
+  readonly contentType?: string | null;
+  /** A download whose caller may be assumed. */
+  readonly assumable?: true;
+  /** Decides about the uploaded file before it arrives. */
+  readonly place?: (ctx: Context, sent: Parameters, http: Exchange) => Promise<FilePlace>;
+  readonly admit?: (ctx: Context, sent: Parameters, http: Exchange) => Promise<void>;
+  readonly rawBody: boolean;
+  readonly removedInV5: Replacement | null;
+  /** Set if the route is deprecated in version 4, also if version 5 removes it. */
+  readonly deprecated: Replacement | null;
   handle(ctx: Context, sent: Parameters, http: Exchange): Promise<Outcome>;
 }
 
 /** A path in the OpenAPI document that is served outside this folder, with its own formats and errors. */
-export type Endpoint = Omit<Route, 'kind' | 'handle'> & { readonly kind: 'elsewhere' };
+export type Endpoint = Omit<Route, 'kind' | 'handle' | 'place' | 'admit'> & {
+  readonly kind: 'elsewhere';
+  /** What clients put before the path. Null: the root of the host. */
+  readonly server: string | null;
+};
 
 /** Declares an `Endpoint`. `response: null` means a redirect for status 302, and a page otherwise. */
 export const endpoint = (
-  declaration: Declaration<string, never> & { readonly input?: Shape; readonly response: z.ZodType | null },
+  declaration: Declaration<string, never> & {
+    readonly input?: Shape;
+    readonly response: z.ZodType | null;
+    readonly server?: string;
+  },
 ): Endpoint => ({
   ...describe(declaration, declaration.input ?? NO_INPUT),
   kind: 'elsewhere',
+  server: declaration.server ?? null,
   status: declaration.status ?? 200,
   response: declaration.response,
   paging: null,
 });
 
 const API_PREFIX = '/api/v4';
+const V5_PREFIX = '/api/v5';
 const NOTHING = { nothing: true } as const;
 const NO_INPUT: NoInput = {};
 
@@ -236,22 +310,28 @@ const describe = (declaration: Declaration<string, never>, shape: Shape) => {
     const file = kindOf(schema)?.file;
     if (file) files.set(name, file);
   }
-  const readOnly = declaration.method === 'GET';
+  const scopes: readonly TokenScope[] =
+    declaration.scopes ?? (declaration.method === 'GET' ? READ_SCOPES : WRITE_SCOPES);
   return {
     method: declaration.method,
     path: declaration.path,
     url: (declaration.root ? '' : API_PREFIX) + declaration.path,
+    v5Url: (declaration.root ? (declaration.v5 ?? '') : V5_PREFIX) + declaration.path,
     pathNames: [...declaration.path.matchAll(/[:*]([A-Za-z_]+)/g)].map((match) => match[1] ?? ''),
     tag: declaration.tag,
     summary: declaration.summary,
     description: declaration.description ?? null,
     auth: declaration.auth ?? 'required',
-    scopes: declaration.scopes ?? (readOnly ? READ_SCOPES : WRITE_SCOPES),
+    scopes: declaration.jobTokens ? ([...scopes, JOB_TOKEN_SCOPE] as const) : scopes,
     admin: declaration.admin ?? false,
+    refusals: declaration.refusals ?? {},
     shape,
     files,
     maxBodyBytes: declaration.maxBodyBytes ?? null,
     maxBodyValues: declaration.maxBodyValues ?? null,
+    rawBody: declaration.rawBody ?? false,
+    removedInV5: declaration.removedInV5 ?? null,
+    deprecated: declaration.removedInV5 ?? declaration.deprecated ?? null,
   } as const;
 };
 

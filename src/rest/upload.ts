@@ -7,6 +7,17 @@ export interface FileOptions {
   readonly maxBytes: number | null | ((ctx: Context) => number | null | Promise<number | null>);
   /** The message for a file that is too large, reported as an invalid attribute (400). Without it the status is 413. */
   readonly tooLarge?: string;
+  /** The setting that limits the size. The error names it. */
+  readonly setting?: string;
+}
+
+/** Where an uploaded file is stored, and how large it may be. */
+export interface FilePlace {
+  readonly key: string;
+  /** Null means no limit. */
+  readonly maxBytes: number | null;
+  /** The error for a larger file, if it differs from that of the storage. */
+  readonly tooLarge?: Error;
 }
 
 /** Where uploads are stored while their request is checked. `sweepUploads` removes files that a crash left here. */

@@ -72,7 +72,9 @@ export const createTinyApp = async (routes: readonly Route[], options: Partial<H
     checkResponses: true,
     metrics,
     readiness: {},
-    openApi: () => buildOpenApi(routes, { version: 'test' }),
+    versions: () => Promise.resolve({ isV5Enabled: true, sunset: null }),
+    countDeprecated: () => {},
+    openApi: () => buildOpenApi(routes, { version: 'test', apiVersion: 4 }),
     ...options,
   });
   await fastify.listen({ host: '127.0.0.1', port: 0 });

@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -596,6 +595,8 @@ describe('the server', () => {
       createContext: createContextFactory(services),
       metrics: registry,
       readiness: {},
+      versions: () => Promise.resolve({ isV5Enabled: true, sunset: null }),
+      countDeprecated: () => {},
       openApi: () => ({}),
     });
     const base = await fastify.listen({ host: '127.0.0.1', port: 0 });
@@ -617,7 +618,6 @@ describe('the server', () => {
         ),
       )
       .toBe('closed');
-    await sleep(20);
     slow.go.resolve();
     expect(await (await running).json()).toEqual({ done: true });
     await closed;

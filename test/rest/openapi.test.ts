@@ -70,7 +70,7 @@ const document = () =>
       paths: z.record(z.string(), z.record(z.string(), z.looseObject({}))),
       components: z.looseObject({ schemas: z.record(z.string(), z.looseObject({})) }),
     })
-    .parse(JSON.parse(JSON.stringify(buildOpenApi(routes, { version: '17.0.0' }))));
+    .parse(JSON.parse(JSON.stringify(buildOpenApi(routes, { version: '17.0.0', apiVersion: 4 }))));
 
 describe('the OpenAPI document', () => {
   it('lists each route at its path', () => {
@@ -158,9 +158,9 @@ describe('the OpenAPI document', () => {
   });
 
   it('does not depend on the order of the routes, and refuses duplicates', () => {
-    expect(JSON.stringify(buildOpenApi(routes.toReversed(), { version: '17.0.0' }))).toBe(
-      JSON.stringify(buildOpenApi(routes, { version: '17.0.0' })),
+    expect(JSON.stringify(buildOpenApi(routes.toReversed(), { version: '17.0.0', apiVersion: 4 }))).toBe(
+      JSON.stringify(buildOpenApi(routes, { version: '17.0.0', apiVersion: 4 })),
     );
-    expect(() => buildOpenApi([...routes, ...routes], { version: '1' })).toThrow('declared twice');
+    expect(() => buildOpenApi([...routes, ...routes], { version: '1', apiVersion: 4 })).toThrow('declared twice');
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { inputParser } from '#rest/input.ts';
 import {
   anyHash,
   atLeastOneOf,
@@ -10,10 +11,10 @@ import {
   exclusive,
   hash,
   idOrPath,
-  inputParser,
   integer,
   list,
   oneOf,
+  refusingNull,
   text,
 } from '#rest/params.ts';
 
@@ -64,6 +65,21 @@ describe('absent, null and empty', () => {
     expect(read(integer().default(3), '')).toBe(3);
     expect(read(integer().describe('how many').optional(), '')).toBeUndefined();
     expect(read(integer())).toBe('! x is missing');
+  });
+
+  it('refuses null where it is told to, unless the parameter is nullable', () => {
+    const blank = "! x can't be blank";
+    expect(read(refusingNull(integer()).optional())).toBeUndefined();
+    expect(read(refusingNull(integer()).optional(), null)).toBe(blank);
+    expect(read(refusingNull(integer()).optional(), '')).toBe(blank);
+    expect(read(refusingNull(boolean()).optional().describe('whether'), '')).toBe(blank);
+    expect(read(refusingNull(list(text())).optional(), null)).toBe(blank);
+    expect(read(refusingNull(list(text())).optional(), '')).toEqual([]);
+    expect(read(refusingNull(hash({ y: refusingNull(boolean()).optional() })).optional(), { y: null })).toBe(
+      "! x[y] can't be blank",
+    );
+    expect(read(refusingNull(integer().nullable()).optional(), '')).toBeNull();
+    expect(read(refusingNull(text()).optional(), '')).toBe('');
   });
 
   it('keeps an empty text', () => {
