@@ -139,8 +139,9 @@ describe('deliveries', () => {
     await happen(it, 2);
     await as.post(`${it.at}/test/push_events`);
     const [given] = (await as.get(`${it.at}/deliveries?state=waiting`)).body;
-    await sql`update webhook_deliveries set state = 'expired', finished_at = now(),
-      retries_from = now() - interval '4 days' where id = ${given.id}`.execute(db());
+    await sql`
+      with ended as (delete from webhook_queue where delivery_id = ${given.id})
+      update webhook_deliveries set state = 'expired', finished_at = now() where id = ${given.id}`.execute(db());
     receiver.answer = 200;
     receiver.received.length = 0;
     const replay = await as.post(`${it.at}/deliveries/replay`, { failed_since: from });
@@ -156,8 +157,9 @@ describe('deliveries', () => {
     const as = app().as(it.owner);
     receiver.answer = 500;
     await happen(it);
-    await sql`update webhook_deliveries set state = 'expired', attempts = 14, retries_from = now() - interval '4 days'
-      where webhook_id = ${it.id}`.execute(db());
+    await sql`
+      with ended as (delete from webhook_queue where webhook_id = ${it.id})
+      update webhook_deliveries set state = 'expired', attempts = 14 where webhook_id = ${it.id}`.execute(db());
     await as.post(`${it.at}/deliveries/replay`, { failed_since: '2020-01-01T00:00:00Z' });
     await until('it was tried', () => receiver.received.length === 2);
     await until('it waits again', async () => (await as.get(`${it.at}/deliveries`)).body[0].attempts === 15);

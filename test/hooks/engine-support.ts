@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
 import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
+import type { Clock } from '#platform/clock.ts';
 import type { Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { Listener } from '#platform/db/listener.ts';
@@ -17,6 +19,7 @@ export interface EngineProcessOptions {
   readonly heartbeatMs?: number;
   /** For tests in which a process dies. By default no process is considered dead, however slow the machine is. */
   readonly deadAfterMs?: number;
+  readonly clock?: Clock;
   /** Replaces the client that really resolves names. */
   readonly http?: HttpClient;
 }
@@ -24,7 +27,7 @@ export interface EngineProcessOptions {
 /** Starts a process of the hub that only delivers. */
 export const startEngineProcess = async (url: string, options: EngineProcessOptions = {}): Promise<EngineProcess> => {
   const { heartbeatMs = 200, deadAfterMs = 300_000, backoffMs = () => 20 } = options;
-  const held = await createTestServices(url);
+  const held = await createTestServices(url, options.clock ? { clock: options.clock } : {});
   const services = options.http ? { ...held.services, http: options.http } : held.services;
   const listener = new Listener(url, services.log);
   await listener.start();
@@ -71,19 +74,20 @@ export const insertHook = async ({ db }: Pick<Services, 'db'>, url: string): Pro
 };
 
 /** Inserts deliveries of `count` events to each of the hooks, as dispatch does. */
-export const insertDeliveries = async (
-  { db }: Pick<Services, 'db'>,
-  webhookIds: readonly number[],
-  count = 1,
-): Promise<void> => {
+export const insertDeliveries = async (services: Services, webhookIds: readonly number[], count = 1): Promise<void> => {
+  const { db } = services;
+  await ensureDeliveryPartitions({ services });
   await sql`
     with payloads as (
       insert into webhook_payloads (kind, trigger, chain_id, body)
       select 'push.received', 'push_events', gen_random_uuid()::text, json_build_object('n', n)::text
       from generate_series(1, ${count}::int) n returning id
+    ), deliveries as (
+      insert into webhook_deliveries (webhook_id, payload_id)
+      select hook, payloads.id from unnest(${webhookIds}::bigint[]) hook, payloads
+      returning id, webhook_id, payload_id, created_at
     )
-    insert into webhook_deliveries (webhook_id, payload_id)
-    select hook, payloads.id from unnest(${webhookIds}::bigint[]) hook, payloads`.execute(db);
+    insert into webhook_queue (delivery_id, webhook_id, payload_id, created_at) select * from deliveries`.execute(db);
   await sql`select pg_notify('webhook_deliveries', '')`.execute(db);
 };
 

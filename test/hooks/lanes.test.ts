@@ -35,6 +35,7 @@ const openLanes = () => {
       const id = String(++made);
       const queued: Queued = {
         id,
+        createdAt: '',
         webhookId,
         attempt: 1,
         trigger: 'push_events',
@@ -53,6 +54,7 @@ const openLanes = () => {
     await new Promise(setImmediate);
     return ids.map((deliveryId) => ({
       deliveryId,
+      createdAt: '',
       webhookId: HOOK,
       attempt: 1,
       trigger: 'push_events',
@@ -122,5 +124,23 @@ describe('the lanes of deliveries', () => {
     expect(sending()).toEqual(ids.slice(1, 4));
     expect(lanes.settle(failed, new Set([HOOK]))).toEqual(ids.slice(4));
     expect(lanes.size).toBe(3);
+  });
+
+  it('let new deliveries bypass the table only while the lane knows of none that wait there', async () => {
+    const { lanes, add, end } = openLanes();
+    expect(lanes.roomOf(HOOK)).toBe(lanes.freeByDefault);
+    const ids = add(lanes.freeByDefault - 1);
+    expect(lanes.roomOf(HOOK)).toBe(1);
+    ids.push(...add(1));
+    expect(lanes.roomOf(HOOK)).toBe(0);
+    // Recorded, but the others still fill more than half of the lane.
+    lanes.settle(await end(ids.slice(0, 1), answered({ durationMs: 2_000 })), new Set());
+    expect(lanes.roomOf(HOOK)).toBe(0);
+    lanes.settle(await end(ids.slice(1, 4)), new Set());
+    expect(lanes.roomOf(HOOK)).toBeGreaterThan(0);
+    lanes.settle(await end(ids.slice(4)), new Set());
+    expect(lanes.roomOf(HOOK)).toBe(lanes.freeByDefault);
+    lanes.close();
+    expect(lanes.roomOf(HOOK)).toBe(0);
   });
 });

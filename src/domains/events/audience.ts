@@ -23,7 +23,7 @@ export const audiencesOf = (definitions: readonly AnyEventDefinition[]): Audienc
       if (isAdmin) found.push(...events.map((_, event) => ({ viewer, event })));
     const classes = distinct(
       viewers.map((viewer) => (viewer.isAdmin ? null : classOf(viewer))),
-      ({ open_from, closed }) => `${open_from} ${closed}`,
+      ({ open_from, closed, labels }) => `${open_from} ${closed} ${labels}`,
     );
     // A page of history is mostly about a few subjects, so equal moments are checked once.
     const moments = distinct(

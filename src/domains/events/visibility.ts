@@ -41,6 +41,7 @@ const COLUMNS = sql.raw(`project_id bigint, namespace_ids bigint[], visibility_l
 /** The abilities that an event's part may require. */
 const ABILITIES = [
   'read_code',
+  'read_error',
   'read_issue',
   'read_label',
   'read_merge_request',
@@ -81,6 +82,8 @@ export interface ViewerClass {
   readonly open_from: number;
   /** Groups whose IP restriction excludes them; null for none. */
   readonly closed: readonly number[] | null;
+  /** Digests of the labels whose projects an external service opens to them; null if no service decides. */
+  readonly labels: readonly string[] | null;
   /** The signed-in users of the class. */
   readonly user_ids: readonly number[];
 }
@@ -101,15 +104,16 @@ export const readingsOf = (
   classes: readonly ViewerClass[],
   moments: readonly Moment[],
 ): Promise<Reading[]> => {
+  const isLabelled = classes.some(({ labels }) => labels !== null);
   const statement = statements.get(
     ctx,
-    'readings',
+    isLabelled ? 'readings by label' : 'readings',
     () => sql`
       select c.n as class, e.n as moment, r.user_id
       from jsonb_to_recordset(${slot('moments')}::jsonb) as e (n int, ${COLUMNS})
       cross join jsonb_to_recordset(${slot('classes')}::jsonb)
-        as c (n int, open_from int, closed bigint[], first int, last int)
-      ${readers(sql`(${slot('user_ids')}::bigint[])[c.first:c.last]`)}`,
+        as c (n int, open_from int, closed bigint[], ${isLabelled ? sql`labels text[], ` : sql``}first int, last int)
+      ${readers(sql`(${slot('user_ids')}::bigint[])[c.first:c.last]`, isLabelled)}`,
   );
   let last = 0;
   const bounds = classes.map(({ user_ids, ...each }, n) => {
@@ -128,17 +132,19 @@ export const readingsOf = (
 /** SQL: whether the actor may read the moment in a jsonb column. Only administrators may read a null moment. */
 export const momentIsReadable = (actor: Actor, moment: RawBuilder<unknown>): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
-  const { open_from, closed, user_ids } = classOf(actor);
+  const { open_from, closed, labels, user_ids } = classOf(actor);
+  const [column, value] = labels === null ? [sql``, sql``] : [sql`, labels`, sql`, ${labels}::text[]`];
   return sql<boolean>`exists (
     select from jsonb_to_record(${moment}) as e (${COLUMNS})
-    cross join (values (${open_from}::int, ${closed}::bigint[])) as c (open_from, closed)
-    ${readers(sql`${user_ids}::bigint[]`)} and ${moment} is not null)`;
+    cross join (values (${open_from}::int, ${closed}::bigint[]${value})) as c (open_from, closed${column})
+    ${readers(sql`${user_ids}::bigint[]`, labels !== null)} and ${moment} is not null)`;
 };
 
 /** Returns the class of one viewer, with only that viewer in it. */
 export const classOf = (viewer: Actor): ViewerClass => ({
   open_from: openFrom(viewer),
   closed: viewer.closedGroups?.length ? viewer.closedGroups : null,
+  labels: viewer.openLabels ?? null,
   user_ids: viewer.userId === null ? [] : [viewer.userId],
 });
 
@@ -240,12 +246,17 @@ const CANDIDATES = sql`
     select a.user_id, 0, 0, 0, false, true from issue_assignees a where a.issue_id = e.issue_id and a.user_id = any (w.user_ids)
   ) f group by f.user_id`;
 
+/** The external service opens the projects as they are now. A deleted project is closed. */
+const LABELS_ARE_OPEN = sql` and (c.labels is null
+  or (e.project_id is null or md5(p.external_authorization_classification_label) = any (c.labels)) is true
+    and (e.other_project_id is null or md5(o.external_authorization_classification_label) = any (c.labels)) is true)`;
+
 /**
  * Joins the readers to a moment `e` and a class `c`: one row without a user if the whole class may read it, else one
  * row `r` for each reader. `p` is the project now. `n` is the namespace that contains it, or the nearest remaining one
  * if the place was deleted. The people an event names may read it if nothing remains.
  */
-const readers = (userIds: RawBuilder<unknown>) => sql`
+const readers = (userIds: RawBuilder<unknown>, isLabelled: boolean) => sql`
   left join projects p on p.id = e.project_id
   left join lateral (
     select s.id, s.visibility_level, s.traversal_ids, s.traversal_ids <> e.namespace_ids as is_moved,
@@ -257,11 +268,11 @@ const readers = (userIds: RawBuilder<unknown>) => sql`
   left join issues i on i.id = e.issue_id
   left join projects o on o.id = e.other_project_id
   left join namespaces h on h.id = o.namespace_id
-  cross join lateral (select (n.id is not null and (p.hidden or p.pending_delete) is not true) as is_there offset 0) t
+  cross join lateral (select (n.id is not null and (p.hidden or p.pending_delete) is not true${isLabelled ? LABELS_ARE_OPEN : sql``}) as is_there offset 0) t
   cross join lateral (select t.is_there and ${isReadableBy(NOBODY)} as is_open offset 0) v
   cross join lateral (select v.is_open, case when v.is_open then '{}' else ${userIds} end as user_ids offset 0) w
   left join lateral (${CANDIDATES}) r on true
   where (w.is_open or case
     when r.user_id is null then false
-    when r.is_named and (n.id is null or e.about_people) then true
+    when r.is_named and (n.id is null or e.about_people)${isLabelled ? sql` and e.project_id is null` : sql``} then true
     else t.is_there and ${isReadableBy(CANDIDATE)} end)`;

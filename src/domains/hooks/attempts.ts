@@ -46,8 +46,11 @@ export const listedBody = (body: RawBuilder<string | null>): RawBuilder<string |
 const attemptQuery = (ctx: Context, body = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_attempts')
-    .innerJoin('webhook_deliveries', 'webhook_deliveries.id', 'webhook_attempts.delivery_id')
-    .innerJoin('webhook_payloads', 'webhook_payloads.id', 'webhook_deliveries.payload_id')
+    .innerJoin('webhook_payloads', (join) =>
+      join
+        .onRef('webhook_payloads.id', '=', 'webhook_attempts.payload_id')
+        .onRef('webhook_payloads.created_at', '=', 'webhook_attempts.delivery_created_at'),
+    )
     .select([
       'webhook_attempts.id',
       'webhook_attempts.delivery_id',
@@ -74,7 +77,7 @@ export interface AttemptFilter {
   readonly delivery_id?: string | undefined;
 }
 
-type AttemptTables = 'webhook_attempts' | 'webhook_deliveries' | 'webhook_payloads';
+type AttemptTables = 'webhook_attempts' | 'webhook_payloads';
 
 const matchingAttempts = (ctx: Context, filter: AttemptFilter) => {
   const { status, trigger, created_after, created_before, delivery_id } = filter;

@@ -1,10 +1,10 @@
+import { hookPolicy } from '#domains/settings/outbound.ts';
 import type { Context } from '#platform/context.ts';
 import type { FieldErrors } from '#platform/errors.ts';
 import { validHeader } from '#platform/http-client/headers.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { checkUrlText } from './address.ts';
 import { BRANCH_FILTER_STRATEGIES, compileFilter } from './model.ts';
-import { addressPolicy } from './policy.ts';
 import { signingKey } from './signing.ts';
 import type { Toggles } from './triggers.ts';
 
@@ -103,8 +103,11 @@ export const isFilter = (strategy: string, filter: string): boolean => {
  * Returns the problem with the address after its variables are filled in, or null if deliveries may go there. A name
  * that does not resolve now is accepted, because each delivery checks the address again.
  */
-export const addressProblem = async (ctx: Context, url: string, filled: string): Promise<string | null> => {
-  const policy = await addressPolicy(ctx);
+export const addressProblem = async (
+  ctx: Context,
+  { isSystem, url, filled }: { readonly isSystem: boolean; readonly url: string; readonly filled: string },
+): Promise<string | null> => {
+  const policy = await hookPolicy(ctx, { isSystem });
   try {
     if (!checkUrlText(url, filled, policy)) return 'is invalid';
     await ctx.services.http.check(filled, policy);

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
-import { type Container, type ContainerKind, lockContainer } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Webhooks } from '#platform/db/tables.ts';
@@ -11,10 +10,10 @@ import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsO
 import { releaseHeld } from './delivery/health.ts';
 import { webhookAlertStatusChanged, webhookUpdated } from './events.ts';
 import { alertStatus, type ValueKind } from './model.ts';
-import { hookScope } from './policy.ts';
-import { containerColumn, getHook, type HookRow } from './queries.ts';
+import { type HookOwner, hookScope, lockHookOwner } from './policy.ts';
+import { getHook, type HookRow, isOwnedBy } from './queries.ts';
 import { unseal, valuesOf } from './secrets.ts';
-import { eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
+import { alwaysFor, eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
 
 export interface Change {
   /** Returns the new attributes, given the current headers and variables. */
@@ -63,16 +62,16 @@ const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
  *
  * @throws `not_found` (Hook), `forbidden`, `unprocessable`
  */
-export const changeHook = async (ctx: Context, at: Container, id: number, change: Change): Promise<HookRow> => {
+export const changeHook = async (ctx: Context, at: HookOwner, id: number, change: Change): Promise<HookRow> => {
   const seen = await planChange(ctx, await findStored(ctx, at, id), change);
-  if (seen.isNew) refuse(await urlProblems(ctx, seen.url, seen.variables));
+  if (seen.isNew) refuse(await urlProblems(ctx, at, seen.url, seen.variables));
   return ctx.transaction(async (tx) => {
-    const container = await lockContainer(tx, at, 'admin_hook');
+    const container = await lockHookOwner(tx, at);
     const before = await lockHook(tx, container, id);
     const { given, url, variables, moved, isNew } = await planChange(tx, before, change);
     // Names were resolved before the lock. Resolve them again only if someone changed the hook meanwhile.
     if (isNew && !isDeepStrictEqual([url, variables], [seen.url, seen.variables]))
-      refuse(await urlProblems(tx, url, variables));
+      refuse(await urlProblems(tx, container, url, variables));
     const changes: Updateable<Webhooks> = { ...columnsOf(container.kind, given, before), ...urlColumns(tx, url) };
     // The application that set the new address, if any, is now the hook's origin.
     if (moved) changes.origin_id = (await provenance(tx)).origin_id;
@@ -112,8 +111,14 @@ export const refuse = (problems: FieldErrors): void => {
     );
 };
 
-export const urlProblems = async (ctx: Context, url: string, variables: readonly KeyValue[]): Promise<FieldErrors> => {
-  const problem = await addressProblem(ctx, url, filledUrl(url, variables));
+export const urlProblems = async (
+  ctx: Context,
+  { kind }: HookOwner,
+  url: string,
+  variables: readonly KeyValue[],
+): Promise<FieldErrors> => {
+  const isSystem = kind === 'instance';
+  const problem = await addressProblem(ctx, { isSystem, url, filled: filledUrl(url, variables) });
   return problem === null ? {} : { url: [problem] };
 };
 
@@ -127,7 +132,7 @@ export const seal = (ctx: Context, secret: string | null | undefined): Buffer | 
   secret ? encrypt(ctx.services.secretKey, secret) : null;
 
 /** Returns the plain columns. `before` is null for a new hook. */
-export const columnsOf = (kind: ContainerKind, given: HookAttributes, before: Selectable<Webhooks> | null) => {
+export const columnsOf = (kind: HookOwner['kind'], given: HookAttributes, before: Selectable<Webhooks> | null) => {
   const strategy = given.branch_filter_strategy ?? before?.branch_filter_strategy ?? 'wildcard';
   const filter =
     given.push_events_branch_filter === undefined
@@ -137,8 +142,15 @@ export const columnsOf = (kind: ContainerKind, given: HookAttributes, before: Se
   const toggles = given.toggles ?? {};
   const known = triggersFor(kind);
   const foreign = TRIGGERS.filter(({ name }) => toggles[name] && !known.includes(name)).map(({ name }) => name);
-  if (foreign.length > 0) refuse({ events: [`${foreign.join(', ')} cannot be enabled for a hook of a ${kind}`] });
-  const on = eachTrigger((info) => toggles[info.name] ?? before?.triggers.includes(info.name) ?? info.byDefault);
+  if (foreign.length > 0)
+    refuse({
+      events: [
+        `${foreign.join(', ')} cannot be enabled for a hook of ${kind === 'instance' ? 'the instance' : `a ${kind}`}`,
+      ],
+    });
+  const on = eachTrigger(
+    (info) => toggles[info.name] ?? before?.triggers.includes(info.name) ?? isOnByDefault(kind, info),
+  );
   return {
     name: given.name === undefined ? (before?.name ?? '') : (given.name ?? ''),
     description: given.description === undefined ? (before?.description ?? '') : (given.description ?? ''),
@@ -149,22 +161,24 @@ export const columnsOf = (kind: ContainerKind, given: HookAttributes, before: Se
     enable_ssl_verification: given.enable_ssl_verification ?? before?.enable_ssl_verification ?? true,
     branch_filter_strategy: strategy,
     push_events_branch_filter: strategy === 'all_branches' ? null : filter,
-    triggers: known.filter((name) => on[name]),
+    triggers: [...known.filter((name) => on[name]), ...alwaysFor(kind)],
   };
 };
 
-const storedQuery = (ctx: Context, container: Container, id: number) => {
-  const owner = containerColumn(container);
-  return ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where(owner.column, '=', owner.id);
+const isOnByDefault = (kind: HookOwner['kind'], { name, byDefault }: (typeof TRIGGERS)[number]): boolean =>
+  kind === 'instance' ? name === 'repository_update_events' : byDefault;
+
+const storedQuery = (ctx: Context, container: HookOwner, id: number) => {
+  return ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where(isOwnedBy(container));
 };
 
-const findStored = async (ctx: Context, container: Container, id: number): Promise<Selectable<Webhooks>> => {
+const findStored = async (ctx: Context, container: HookOwner, id: number): Promise<Selectable<Webhooks>> => {
   const row = await storedQuery(ctx, container, id).executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;
 };
 
-export const lockHook = async (tx: Tx, container: Container, id: number): Promise<Selectable<Webhooks>> => {
+export const lockHook = async (tx: Tx, container: HookOwner, id: number): Promise<Selectable<Webhooks>> => {
   const row = await storedQuery(tx, container, id).forNoKeyUpdate().executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;

@@ -1,5 +1,5 @@
 import { updateGroup } from '#domains/groups/commands.ts';
-import { type Container, lockContainer, ownerColumns } from '#domains/planning/container.ts';
+import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
@@ -18,8 +18,8 @@ import {
 } from './change.ts';
 import { webhookCreated, webhookDeleted, webhookUpdated } from './events.ts';
 import { MAX_HOOKS, type ValueKind } from './model.ts';
-import { getHookContainer, type HookContainer, hookScope } from './policy.ts';
-import { containerColumn, getHook, type HookRow } from './queries.ts';
+import { getHookOwner, type HookOwner, type HookPlace, hookScope, lockHookOwner } from './policy.ts';
+import { getHook, type HookRow, isOwnedBy } from './queries.ts';
 import { newSigningToken } from './signing.ts';
 
 export interface CreatedHook {
@@ -29,29 +29,29 @@ export interface CreatedHook {
 }
 
 /**
- * Creates a hook of the group or project.
+ * Creates a hook of the group, the project or the instance.
  *
  * @throws `not_found` (Group, Project), `forbidden`, `unprocessable` by attribute
  */
 export const createHook = async (
   ctx: Context,
-  at: HookContainer,
+  at: HookPlace,
   given: HookAttributes & { readonly url: string },
 ): Promise<CreatedHook> => {
-  const seen = await getHookContainer(ctx, at);
+  const seen = await getHookOwner(ctx, at);
   refuse(problemsOf(given));
   const variables = given.url_variables ?? [];
-  refuse(await urlProblems(ctx, given.url, variables));
+  refuse(await urlProblems(ctx, seen, given.url, variables));
   const signing_token = given.signing_token ? null : newSigningToken();
   const hook = await ctx.transaction(async (tx) => {
-    const container = await lockContainer(tx, seen, 'admin_hook');
-    await checkNumber(tx, container);
+    const owner = await lockHookOwner(tx, seen);
+    await checkNumber(tx, owner);
     const row = await tx.db
       .insertInto('webhooks')
       .values({
-        ...columnsOf(container.kind, given, null),
+        ...columnsOf(owner.kind, given, null),
         ...urlColumns(tx, given.url),
-        ...ownerColumns(container),
+        ...(owner.kind === 'instance' ? {} : ownerColumns(owner)),
         created_by_id: tx.actor.userId,
         origin_id: (await provenance(tx)).origin_id,
         token: seal(tx, given.token),
@@ -61,9 +61,9 @@ export const createHook = async (
       .executeTakeFirstOrThrow();
     await writeValues(tx, row.id, 'header', given.custom_headers ?? []);
     await writeValues(tx, row.id, 'url_variable', variables);
-    const made = await getHook(tx, container, row.id);
+    const made = await getHook(tx, owner, row.id);
     tx.emit(webhookCreated, {
-      ...hookScope(container, made.id),
+      ...hookScope(owner, made.id),
       payload: { ...hookPayload(made), created_by_id: made.created_by_id, origin: made.origin },
     });
     return made;
@@ -72,15 +72,14 @@ export const createHook = async (
 };
 
 /** Checks the limit. The lock on the container keeps concurrent requests from exceeding it. */
-const checkNumber = async (tx: Tx, container: Container): Promise<void> => {
-  const { column, id } = containerColumn(container);
+const checkNumber = async (tx: Tx, owner: HookOwner): Promise<void> => {
   const { count } = await tx.db
     .selectFrom('webhooks')
     .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where(column, '=', id)
+    .where(isOwnedBy(owner))
     .executeTakeFirstOrThrow();
-  const most = MAX_HOOKS[container.kind];
-  if (count >= most) refuse({ base: [`Maximum number of ${container.kind} hooks (${most}) exceeded`] });
+  const most = MAX_HOOKS[owner.kind];
+  if (count >= most) refuse({ base: [`Maximum number of ${owner.kind} hooks (${most}) exceeded`] });
 };
 
 /**
@@ -93,14 +92,14 @@ const checkNumber = async (tx: Tx, container: Container): Promise<void> => {
  */
 export const updateHook = async (
   ctx: Context,
-  at: HookContainer,
+  at: HookPlace,
   id: number,
   given: HookAttributes,
   enforceTokenExpiry?: boolean,
 ): Promise<HookRow> => {
-  const container = await getHookContainer(ctx, at);
+  const container = await getHookOwner(ctx, at);
   const change = { give: () => given, anew: null };
-  if (enforceTokenExpiry === undefined || container.kind === 'project') return changeHook(ctx, container, id, change);
+  if (enforceTokenExpiry === undefined || container.kind !== 'group') return changeHook(ctx, container, id, change);
   return ctx.transaction(async (tx) => {
     await lockContainer(tx, container, 'admin_hook');
     await updateGroup(
@@ -113,33 +112,32 @@ export const updateHook = async (
 };
 
 /** Enables a disabled hook and releases its held deliveries. @throws `not_found`, `forbidden` */
-export const enableHook = async (ctx: Context, at: HookContainer, id: number): Promise<HookRow> =>
-  changeHook(ctx, await getHookContainer(ctx, at), id, { give: () => ({}), anew: null });
+export const enableHook = async (ctx: Context, at: HookPlace, id: number): Promise<HookRow> =>
+  changeHook(ctx, await getHookOwner(ctx, at), id, { give: () => ({}), anew: null });
 
 /**
  * Deletes a hook with its deliveries. Deleting a missing hook is not an error.
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const deleteHook = async (ctx: Context, at: HookContainer, id: number): Promise<void> => {
-  const seen = await getHookContainer(ctx, at);
+export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promise<void> => {
+  const seen = await getHookOwner(ctx, at);
   await ctx.transaction(async (tx) => {
-    const container = await lockContainer(tx, seen, 'admin_hook');
-    const owner = containerColumn(container);
+    const owner = await lockHookOwner(tx, seen);
     const hook = await tx.db
       .deleteFrom('webhooks')
       .where('id', '=', id)
-      .where(owner.column, '=', owner.id)
+      .where(isOwnedBy(owner))
       .returning(['id', 'namespace_id', 'project_id', 'name', 'url'])
       .executeTakeFirst();
-    if (hook) tx.emit(webhookDeleted, { ...hookScope(container, hook.id), payload: hookPayload(hook) });
+    if (hook) tx.emit(webhookDeleted, { ...hookScope(owner, hook.id), payload: hookPayload(hook) });
   });
 };
 
 /** Sets a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` */
 export const setHookValue = async (
   ctx: Context,
-  at: HookContainer,
+  at: HookPlace,
   id: number,
   kind: ValueKind,
   entry: KeyValue,
@@ -153,7 +151,7 @@ export const setHookValue = async (
 /** Removes a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` if the URL needs it */
 export const deleteHookValue = async (
   ctx: Context,
-  at: HookContainer,
+  at: HookPlace,
   id: number,
   kind: ValueKind,
   key: string,
@@ -170,12 +168,12 @@ export const deleteHookValue = async (
  *
  * @throws `not_found`, `forbidden`
  */
-export const rotateSigningToken = async (ctx: Context, at: HookContainer, id: number): Promise<string> => {
-  const seen = await getHookContainer(ctx, at);
+export const rotateSigningToken = async (ctx: Context, at: HookPlace, id: number): Promise<string> => {
+  const seen = await getHookOwner(ctx, at);
   const token = newSigningToken();
   await ctx.transaction(async (tx) => {
-    const container = await lockContainer(tx, seen, 'admin_hook');
-    const before = await lockHook(tx, container, id);
+    const owner = await lockHookOwner(tx, seen);
+    const before = await lockHook(tx, owner, id);
     await saveHook(tx, id, {
       signing_token: seal(tx, token),
       previous_signing_token: before.signing_token,
@@ -183,7 +181,7 @@ export const rotateSigningToken = async (ctx: Context, at: HookContainer, id: nu
         before.signing_token && new Date(tx.clock.now().getTime() + OVERLAP_MS).toISOString(),
     });
     tx.emit(webhookUpdated, {
-      ...hookScope(container, id),
+      ...hookScope(owner, id),
       payload: { ...hookPayload(before), changed: ['signing_token'] },
     });
   });
@@ -200,13 +198,13 @@ const sameKey = (kind: ValueKind, left: string, right: string): boolean =>
 
 const changeValues = async (
   ctx: Context,
-  at: HookContainer,
+  at: HookPlace,
   id: number,
   kind: ValueKind,
   key: string,
   change: (values: readonly KeyValue[]) => readonly KeyValue[],
 ): Promise<void> => {
-  const container = await getHookContainer(ctx, at);
+  const container = await getHookOwner(ctx, at);
   await changeHook(ctx, container, id, {
     give: (known) => ({ [FIELDS[kind]]: change(known.filter((value) => value.kind === kind)) }),
     anew: kind === 'url_variable' ? key : null,

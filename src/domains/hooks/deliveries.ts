@@ -4,7 +4,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { type AttemptStatus, listedBody, statusIn } from './attempts.ts';
-import type { DeliveryState } from './model.ts';
+import { type DeliveryState, isOpen } from './model.ts';
 import { ifReadable } from './policy.ts';
 import { triggerNamed } from './triggers.ts';
 
@@ -22,7 +22,8 @@ export interface DeliveryRow {
   readonly chain_id: string;
   readonly state: DeliveryState;
   readonly attempts: number;
-  readonly next_attempt_at: string;
+  /** Null if it is finished. */
+  readonly next_attempt_at: string | null;
   readonly last_response_status: number | null;
   readonly last_error: string | null;
   /** Also null if the caller may not read the payload. */
@@ -36,7 +37,12 @@ const WHOLE_BODY = sql.ref<string | null>('webhook_payloads.body');
 const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_deliveries')
-    .innerJoin('webhook_payloads', 'webhook_payloads.id', 'webhook_deliveries.payload_id')
+    .innerJoin('webhook_payloads', (join) =>
+      join
+        .onRef('webhook_payloads.id', '=', 'webhook_deliveries.payload_id')
+        .onRef('webhook_payloads.created_at', '=', 'webhook_deliveries.created_at'),
+    )
+    .leftJoin('webhook_queue', 'webhook_queue.delivery_id', 'webhook_deliveries.id')
     .select([
       'webhook_deliveries.id',
       'webhook_deliveries.webhook_id',
@@ -44,9 +50,9 @@ const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BOD
       'webhook_payloads.kind',
       'webhook_payloads.trigger',
       'webhook_payloads.chain_id',
-      sql<DeliveryState>`webhook_deliveries.state`.as('state'),
+      sql<DeliveryState>`coalesce(webhook_queue.state, webhook_deliveries.state)`.as('state'),
       'webhook_deliveries.attempts',
-      'webhook_deliveries.next_attempt_at',
+      'webhook_queue.next_attempt_at',
       'webhook_deliveries.last_response_status',
       'webhook_deliveries.last_error',
       ifReadable(ctx, body).as('body'),
@@ -64,12 +70,21 @@ export interface DeliveryFilter {
   readonly status?: AttemptStatus | undefined;
 }
 
-type DeliveryTables = 'webhook_deliveries' | 'webhook_payloads';
+type DeliveryTables = 'webhook_deliveries' | 'webhook_payloads' | 'webhook_queue';
+
+/** The states are separate conditions, so that a list of open deliveries can start with the queue. */
+const inStates = (states: readonly DeliveryState[]): RawBuilder<boolean> => {
+  const [open, finished] = [states.filter(isOpen), states.filter((state) => !isOpen(state))];
+  const isFinished = sql`webhook_deliveries.state = any (${finished}::text[])`;
+  const inQueue = sql`webhook_queue.state = any (${open}::text[])`;
+  if (open.length === 0) return sql<boolean>`${isFinished}`;
+  return finished.length === 0 ? sql<boolean>`${inQueue}` : sql<boolean>`(${isFinished} or ${inQueue})`;
+};
 
 const matching = (ctx: Context, webhookId: number | RawBuilder<number>, filter: DeliveryFilter) => {
   const { states, trigger, created_after, created_before, status } = filter;
   let query = deliveryQuery(ctx, listedBody(WHOLE_BODY)).where('webhook_deliveries.webhook_id', '=', webhookId);
-  if (states !== undefined) query = query.where('webhook_deliveries.state', 'in', [...states]);
+  if (states !== undefined) query = query.where(inStates(states));
   if (trigger !== undefined) query = query.where('webhook_payloads.trigger', '=', triggerNamed(trigger) ?? '');
   if (created_after !== undefined) query = query.where('webhook_deliveries.created_at', '>', created_after);
   if (created_before !== undefined) query = query.where('webhook_deliveries.created_at', '<', created_before);

@@ -1,18 +1,16 @@
 import { sql } from 'kysely';
-import { type Moment, momentOf } from '#domains/events/visibility.ts';
+import { momentOf } from '#domains/events/visibility.ts';
 import { type Context, type Services, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { isTransient } from '#platform/db/failures.ts';
 import { newChainId } from '#platform/event-chain.ts';
 import { defineFollower, type Follower } from '#platform/event-log/followers.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
 import { allowedCalls } from './call-limit.ts';
+import { type HookToCall, insertDeliveries, type Wanted } from './delivery/insert.ts';
 import { MAX_BODY_BYTES, wantsBranch } from './model.ts';
-import { isTrigger } from './triggers.ts';
-
-/** The Postgres channel that announces new deliveries. */
-export const DELIVERIES_CHANNEL = 'webhook_deliveries';
+import { ensureDeliveryPartitions } from './partitions.ts';
+import { isFired } from './triggers.ts';
 
 /**
  * Turns events into deliveries, exactly one for each hook that listens to the event. Writes them in the transaction
@@ -28,13 +26,14 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         const definition = byKind.get(event.kind);
         const trigger = definition?.trigger(event.payload) ?? null;
         if (!definition || trigger === null) return [];
-        if (isTrigger(trigger)) return [{ event, definition, trigger }];
+        if (isFired(trigger)) return [{ event, definition, trigger }];
         tx.log.error({ kind: event.kind, trigger }, 'an event kind names a trigger that is not in the list');
         return [];
       });
       if (fired.length === 0) return;
       const hooks = await findHooks(tx, fired);
       if (hooks.length === 0) return;
+      await ensureDeliveryPartitions(tx);
       const recursion = await Recursion.of(
         tx,
         fired.map(({ event }) => event),
@@ -51,7 +50,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
           (hook) =>
             hook.triggers.includes(trigger) &&
             (hook.namespace_id === null
-              ? hook.project_id === event.project_id
+              ? hook.project_id === null || hook.project_id === event.project_id
               : event.namespace_ids.includes(hook.namespace_id)),
         );
         if (listening.length === 0) continue;
@@ -64,12 +63,16 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         wanted.push({
           root: event.namespace_ids[0] ?? null,
           event_id: event.id,
+          created_at: event.created_at,
           kind: event.kind,
           trigger,
           chain_id,
           body: built.body,
           moment: momentOf(event, definition.part(event.payload)),
-          hooks: hearing.map(({ id }) => ({ id, reason: built.failure ?? recursion.judge(event.chain_id, id) })),
+          hooks: hearing.map((hook) => ({
+            hook,
+            reason: built.failure ?? recursion.judge(event.chain_id, hook.id),
+          })),
         });
       }
       if (wanted.length > 0) await insertDeliveries(tx, await withinLimit(tx, wanted));
@@ -77,8 +80,7 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
   });
 };
 
-interface Listening {
-  readonly id: number;
+interface Listening extends HookToCall {
   readonly namespace_id: number | null;
   readonly project_id: number | null;
   readonly triggers: readonly string[];
@@ -91,16 +93,19 @@ interface Fired {
   readonly trigger: string;
 }
 
-/** Returns the hooks that may listen to any of the events: those of the projects, the groups and all parent groups. */
+/** Returns the hooks that may listen to any of the events: those of projects, groups, all parent groups, and the instance. */
 const findHooks = async (tx: Tx, fired: readonly Fired[]): Promise<readonly Listening[]> => {
   const namespaceIds = [...new Set(fired.flatMap(({ event }) => event.namespace_ids))];
   const projectIds = [...new Set(fired.flatMap(({ event }) => event.project_id ?? []))];
   const triggers = [...new Set(fired.map(({ trigger }) => trigger))];
-  const columns = sql.raw('id, namespace_id, project_id, triggers, push_events_branch_filter, branch_filter_strategy');
+  const columns = sql.raw(`id, namespace_id, project_id, triggers, push_events_branch_filter, branch_filter_strategy,
+    disabled_permanently or disabled_until is not null as blocked, updated_at as version, recent_failures`);
   const { rows } = await sql<Listening>`
     select ${columns} from webhooks where namespace_id = any (${namespaceIds}::bigint[]) and triggers && ${triggers}::text[]
     union all
     select ${columns} from webhooks where project_id = any (${projectIds}::bigint[]) and triggers && ${triggers}::text[]
+    union all
+    select ${columns} from webhooks where namespace_id is null and project_id is null and triggers && ${triggers}::text[]
     order by id`.execute(tx.db);
   return rows;
 };
@@ -147,12 +152,10 @@ class Recursion {
     const chains = [...new Set(events.flatMap(({ chain_id }) => chain_id ?? []))];
     const fired = new Map(chains.map((chain) => [chain, new Set<number>()]));
     if (chains.length > 0) {
-      const { rows } = await sql<{ chain_id: string; webhook_id: number }>`
-        select p.chain_id, d.webhook_id
-        from webhook_payloads p join webhook_deliveries d on d.payload_id = p.id
-        where p.chain_id = any (${chains}::text[]) and p.created_at > now() - interval '30 minutes'
-          and d.state <> 'dropped'`.execute(tx.db);
-      for (const { chain_id, webhook_id } of rows) fired.get(chain_id)?.add(webhook_id);
+      const { rows } = await sql<{ chain_id: string; webhook_ids: number[] }>`
+        select chain_id, webhook_ids from webhook_payloads
+        where chain_id = any (${chains}::text[]) and created_at > now() - interval '30 minutes'`.execute(tx.db);
+      for (const { chain_id, webhook_ids } of rows) for (const id of webhook_ids) fired.get(chain_id)?.add(id);
     }
     return new Recursion(fired);
   }
@@ -168,19 +171,6 @@ class Recursion {
   }
 }
 
-interface Wanted {
-  /** The root namespace of the event. */
-  readonly root: number | null;
-  readonly event_id: number;
-  readonly kind: string;
-  readonly trigger: string;
-  readonly chain_id: string;
-  readonly body: string | null;
-  /** Decides later who may see the delivery's content. */
-  readonly moment: Moment;
-  readonly hooks: readonly { readonly id: number; readonly reason: string | null }[];
-}
-
 /** Drops, with a reason, the calls that exceed the minute limit of a root namespace. */
 const withinLimit = async (tx: Tx, wanted: readonly Wanted[]): Promise<readonly Wanted[]> => {
   const allowed = await allowedCalls(
@@ -191,35 +181,9 @@ const withinLimit = async (tx: Tx, wanted: readonly Wanted[]): Promise<readonly 
     let left = allowed[n] ?? 0;
     return {
       ...each,
-      hooks: each.hooks.map((hook) => (hook.reason !== null || left-- > 0 ? hook : { ...hook, reason: OVER_LIMIT })),
+      hooks: each.hooks.map((one) => (one.reason !== null || left-- > 0 ? one : { ...one, reason: OVER_LIMIT })),
     };
   });
 };
 
 const OVER_LIMIT = 'Dropped: the top-level group has reached its limit of hook calls per minute';
-
-/** Inserts the deliveries in the order of the log, so the deliveries of one hook become due in that order. */
-const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void> => {
-  const payloads = wanted.map(({ hooks: _, root: _root, ...payload }) => payload);
-  const deliveries = wanted.flatMap(({ event_id, hooks }, n) =>
-    hooks.map(({ id, reason }) => ({ event_id, webhook_id: id, reason, n })),
-  );
-  await sql`
-    with payloads as (
-      insert into webhook_payloads (event_id, kind, trigger, chain_id, body, moment)
-      select event_id, kind, trigger, chain_id, body, moment
-      from json_to_recordset(${toJsonb(payloads)}::json)
-        as (event_id bigint, kind text, trigger text, chain_id text, body text, moment jsonb)
-      on conflict (event_id) do nothing
-      returning id, event_id
-    )
-    insert into webhook_deliveries (webhook_id, payload_id, state, last_error, next_attempt_at, finished_at)
-    select h.id, payloads.id, case when given.reason is null then 'waiting' else 'dropped' end, given.reason,
-      now() + given.n * interval '1 microsecond', case when given.reason is not null then now() end
-    from json_to_recordset(${JSON.stringify(deliveries)}::json)
-      as given (event_id bigint, webhook_id bigint, reason text, n int)
-    join payloads using (event_id)
-    join webhooks h on h.id = given.webhook_id
-    on conflict (payload_id, webhook_id) do nothing`.execute(tx.db);
-  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`.execute(tx.db);
-};

@@ -1,7 +1,8 @@
+import { hookPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
-import { createDatabase, createPool, type Database } from '#platform/db/pool.ts';
+import { createDatabase, type Database } from '#platform/db/pool.ts';
 import { Loop } from '#platform/event-log/loop.ts';
 import type { Processes } from '#platform/processes.ts';
 import {
@@ -13,14 +14,16 @@ import {
   releaseLost,
   releaseProcess,
 } from './delivery/claim.ts';
+import { startCourier } from './delivery/courier.ts';
+import { DELIVERIES_CHANNEL } from './delivery/insert.ts';
 import { Lanes, type Queued } from './delivery/lanes.ts';
 import { deliveriesEnded, deliveryDuration } from './delivery/metrics.ts';
+import { type DeliveryPools, openPools } from './delivery/pools.ts';
 import { Recorder } from './delivery/recorder.ts';
-import { type Outcome, sendDelivery } from './delivery/send.ts';
-import { loadTargets, type Target } from './delivery/targets.ts';
-import { DELIVERIES_CHANNEL } from './dispatch.ts';
+import { type Outcome, sendDelivery, unsent } from './delivery/send.ts';
+import { Targets } from './delivery/targets.ts';
 import { retryDelayMs } from './model.ts';
-import { addressPolicy } from './policy.ts';
+import { ensureDeliveryPartitions } from './partitions.ts';
 
 /** The part of the process's listener that the engine uses. */
 interface Notifications {
@@ -50,9 +53,7 @@ const RECONCILE_MS = 15_000;
 const MAX_IN_MEMORY = 2_048;
 const CLAIM_AT_ONCE = 512;
 const PROBES_AT_ONCE = 64;
-const POOL_SIZE = 2;
 const STOP_GRACE_MS = 3_000;
-const MAX_TARGETS = 5_000;
 
 /**
  * Sends deliveries, in the worker processes. Claims due deliveries from the table, sends them with a limit per hook and
@@ -68,8 +69,7 @@ export const startDeliveryEngine = async (options: DeliveryEngineOptions): Promi
 class Engine implements DeliveryEngine {
   readonly #services: Services;
   readonly #ctx: Context;
-  readonly #taking: ReturnType<typeof createPool>;
-  readonly #recording: ReturnType<typeof createPool>;
+  readonly #pools: DeliveryPools;
   readonly #db: Database;
   readonly #processes: Processes;
   readonly #notifications: Notifications;
@@ -78,11 +78,14 @@ class Engine implements DeliveryEngine {
   readonly #loop: Loop;
   readonly #lanes: Lanes;
   readonly #recorder: Recorder;
-  readonly #targets = new Map<number, Target>();
+  readonly #targets: Targets;
   readonly #undo: (() => void)[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
   /** One for each request in progress, because a shared signal gets slower with the number of its users. */
   readonly #aborts = new Set<AbortController>();
+  /** Deliveries from dispatch that are not in their lanes yet, and the work that brings them there. */
+  #accepting = 0;
+  readonly #accepts = new Set<Promise<void>>();
   #probeAt = 0;
   #reconcileAt = 0;
   #paused = false;
@@ -102,22 +105,9 @@ class Engine implements DeliveryEngine {
     this.#backoffMs = backoffMs ?? retryDelayMs;
     this.#pollMs = pollMs;
     this.#ctx = createContext({ actor: systemActor, requestId: 'hooks.engine' });
-    const { connectionString } = services.pool.options;
-    if (connectionString === undefined) throw new Error('the pool has no connection string');
-    // Separate connections, so that claiming and recording never wait for each other. The table swings between empty
-    // and full, so a plan made in one state must work in the other. Sequential scans and nested loops would not.
-    const open = (applicationName: string, settings: Readonly<Record<string, string>>) =>
-      createPool({
-        connectionString,
-        max: POOL_SIZE,
-        applicationName,
-        sessionSettings: { enable_seqscan: 'off', enable_nestloop: 'off', ...settings },
-      });
-    // A claim need not reach the disk before the delivery is sent. If the database loses it, the delivery is claimed
-    // again.
-    this.#taking = open('millrace hooks', { synchronous_commit: 'off' });
-    this.#recording = open('millrace hooks log', {});
-    this.#db = createDatabase(this.#taking);
+    this.#pools = openPools(services);
+    this.#db = createDatabase(this.#pools.taking);
+    this.#targets = new Targets(services, this.#db);
     this.#loop = new Loop(
       () => this.#take(),
       (error) => {
@@ -128,7 +118,7 @@ class Engine implements DeliveryEngine {
     );
     this.#lanes = new Lanes({ send: (queued) => this.#send(queued), onRoom: () => this.#loop.wake() });
     this.#recorder = new Recorder({
-      ctx: createContextFactory({ ...services, db: createDatabase(this.#recording) })({
+      ctx: createContextFactory({ ...services, db: createDatabase(this.#pools.recording) })({
         actor: systemActor,
         requestId: 'hooks.engine',
       }),
@@ -143,9 +133,15 @@ class Engine implements DeliveryEngine {
   }
 
   async start(): Promise<void> {
+    await ensureDeliveryPartitions(this.#ctx);
     this.#processes.onProcessDead((processId) => releaseProcess(this.#services.db, processId));
     this.#undo.push(
       this.#notifications.on(DELIVERIES_CHANNEL, () => this.#loop.wake()),
+      startCourier(this.#services, {
+        roomInTotal: () => MAX_IN_MEMORY - this.#lanes.size - this.#accepting,
+        roomOf: (webhookId) => this.#lanes.roomOf(webhookId),
+        take: (claimed) => this.#accept(claimed),
+      }),
       // The guard pauses this process when others consider it dead and release its claims. It must not record them
       // then.
       this.#processes.guard({ pause: () => this.#pause(), resume: () => this.#resume() }),
@@ -160,7 +156,7 @@ class Engine implements DeliveryEngine {
     for (const deadline = performance.now() + timeoutMs; ; ) {
       this.#loop.wake();
       await this.#loop.settled();
-      if (this.#lanes.size === 0 && !(await isAnythingDue(this.#services.db))) return;
+      if (this.#lanes.size + this.#accepting === 0 && !(await isAnythingDue(this.#services.db))) return;
       if (performance.now() > deadline) throw new Error('deliveries were still in progress');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
@@ -175,9 +171,10 @@ class Engine implements DeliveryEngine {
     for (const undo of this.#undo.splice(0)) undo();
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#loop.stop();
+    await Promise.all(this.#accepts);
     await this.#halt(STOP_GRACE_MS);
     await this.#recorder.stop();
-    await Promise.all([this.#taking.end(), this.#recording.end()]);
+    await Promise.all([this.#pools.taking.end(), this.#pools.recording.end()]);
   }
 
   /**
@@ -196,6 +193,7 @@ class Engine implements DeliveryEngine {
   async #pause(): Promise<void> {
     this.#paused = true;
     await this.#loop.settled();
+    await Promise.all(this.#accepts);
     await this.#halt(0);
   }
 
@@ -236,33 +234,43 @@ class Engine implements DeliveryEngine {
     if (due.length === free) this.#loop.wake();
   }
 
+  /** Queues deliveries that dispatch has inserted as claimed. If that fails, `releaseLost` releases them. */
+  #accept(claimed: readonly Claimed[]): void {
+    if (this.#stopping) return;
+    this.#accepting += claimed.length;
+    const accepted = this.#queue(claimed, [])
+      .then(
+        async () => {
+          if (this.#paused || this.#stopping) await this.#releaseNow(this.#lanes.close());
+        },
+        (error: unknown) => {
+          this.#reconcileAt = 0;
+          this.#ctx.log.warn({ err: error, deliveries: claimed.length }, 'could not queue new deliveries');
+        },
+      )
+      .finally(() => {
+        this.#accepting -= claimed.length;
+        this.#accepts.delete(accepted);
+      });
+    this.#accepts.add(accepted);
+  }
+
   async #queue(due: readonly Claimed[], probes: readonly Claimed[]): Promise<void> {
     const all = [...due, ...probes];
     // The deliveries enter their lanes only below. If loading fails before that, `releaseLost` releases them.
-    const stale = new Set(
-      all.filter((each) => this.#targets.get(each.webhook_id)?.version !== each.version).map((each) => each.webhook_id),
-    );
-    const broken = new Map<number, Error>();
-    if (stale.size > 0) {
-      if (this.#targets.size > MAX_TARGETS) this.#targets.clear();
-      const missing = [...new Set(all.map((each) => each.webhook_id))].filter((id) => !this.#targets.has(id));
-      const loaded = await loadTargets(this.#services, this.#db, [...new Set([...stale, ...missing])]);
-      for (const [id, target] of loaded) {
-        if (target instanceof Error) broken.set(id, target);
-        else this.#targets.set(id, target);
-      }
-    }
+    const targets = await this.#targets.of(all);
     const bodies = new Map(
       all.flatMap(({ payload_id, body }) => (body === null ? [] : [[payload_id, Buffer.from(body)]])),
     );
     const probing = new Set(probes);
     for (const claimed of all) {
       const { webhook_id, payload_id } = claimed;
-      const target = broken.get(webhook_id) ?? this.#targets.get(webhook_id);
+      const target = targets.get(webhook_id);
       // The hook and its deliveries were deleted meanwhile.
       if (!target) continue;
       this.#lanes.add({
         id: claimed.id,
+        createdAt: claimed.created_at,
         webhookId: webhook_id,
         attempt: claimed.attempts + 1,
         trigger: claimed.trigger,
@@ -287,6 +295,7 @@ class Engine implements DeliveryEngine {
     deliveryDuration.observe(outcome.durationMs / 1_000);
     this.#recorder.add({
       deliveryId: queued.id,
+      createdAt: queued.createdAt,
       webhookId: queued.webhookId,
       attempt: queued.attempt,
       trigger: queued.trigger,
@@ -300,15 +309,15 @@ class Engine implements DeliveryEngine {
 
   async #attempt(queued: Queued): Promise<Outcome | null> {
     const { target } = queued;
-    if (target instanceof Error) return unreadable(target);
+    if (target instanceof Error) return unsent(target);
     const abort = new AbortController();
     this.#aborts.add(abort);
     try {
-      const policy = await addressPolicy(this.#ctx);
+      const policy = await hookPolicy(this.#ctx, target);
       return await sendDelivery(this.#services, target, queued, policy, abort.signal);
     } catch (error) {
       this.#ctx.log.error({ err: error, delivery_id: queued.id }, 'a delivery failed in an unexpected way');
-      return unreadable(new Error('The delivery failed in the hub'));
+      return unsent(new Error('The delivery failed in the hub'));
     } finally {
       this.#aborts.delete(abort);
     }
@@ -335,18 +344,3 @@ class Engine implements DeliveryEngine {
     this.#timers.add(timer);
   }
 }
-
-const unreadable = (error: Error): Outcome => ({
-  delivered: false,
-  aborted: false,
-  gone: false,
-  retryAfterMs: 0,
-  durationMs: 0,
-  status: null,
-  error: error.message,
-  url: '',
-  requestHeaders: {},
-  requestBody: null,
-  responseHeaders: {},
-  responseBody: null,
-});

@@ -9,11 +9,9 @@ import { applyFindings } from './delivery/health.ts';
  */
 export const disableWithGrants = defineFollower({
   name: 'hooks.grants',
+  wants: ({ kind }) => kind === credentialsEnded.kind,
   handle: async (tx, events) => {
-    const ended = events.flatMap(({ kind, payload }) =>
-      kind === credentialsEnded.kind ? credentialsEnded.payload.parse(payload).origin_id : [],
-    );
-    if (ended.length === 0) return;
+    const ended = events.map(({ payload }) => credentialsEnded.payload.parse(payload).origin_id);
     const hooks = await tx.db
       .selectFrom('webhooks')
       .select('id')

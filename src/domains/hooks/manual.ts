@@ -1,16 +1,16 @@
 import { sql } from 'kysely';
-import type { Container } from '#domains/planning/container.ts';
+import { hookPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { applyFindings } from './delivery/health.ts';
-import { type Attempt, attemptRow, tellOfAttempts } from './delivery/record.ts';
+import { type Attempt, loggedColumns, tellOfAttempts } from './delivery/record.ts';
 import { type Outcome, type Outgoing, sendDelivery } from './delivery/send.ts';
 import { loadTargets } from './delivery/targets.ts';
-import { addressPolicy } from './policy.ts';
-import { containerColumn, type HookRow } from './queries.ts';
+import type { HookOwner } from './policy.ts';
+import { type HookRow, idOfOwner } from './queries.ts';
 
 const SECONDS = 60;
 
@@ -20,11 +20,10 @@ const SECONDS = 60;
  *
  * @throws `too_many_requests`
  */
-export const limitManual = async (ctx: Context, container: Container, what: 'test' | 'resend'): Promise<void> => {
+export const limitManual = async (ctx: Context, container: HookOwner, what: 'test' | 'resend'): Promise<void> => {
   const { web_hook_manual_limit: limit } = await getSettings(ctx);
   if (limit === 0) return;
-  const { id } = containerColumn(container);
-  const key = `hooks.${what}:${container.kind}:${id}:${ctx.actor.userId ?? 0}`;
+  const key = `hooks.${what}:${container.kind}:${idOfOwner(container)}:${ctx.actor.userId ?? 0}`;
   const { allowed, retryAfterSeconds } = await hit(ctx.services, key, { limit, seconds: SECONDS });
   if (!allowed) throw tooManyRequests(retryAfterSeconds);
 };
@@ -40,7 +39,7 @@ export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): 
   const target = (await loadTargets(ctx.services, ctx.db, [hook.id])).get(hook.id);
   if (!target) throw notFound('Hook');
   if (target instanceof Error) throw unprocessable(target.message);
-  const outcome = await sendDelivery(ctx.services, target, outgoing, await addressPolicy(ctx), ctx.signal);
+  const outcome = await sendDelivery(ctx.services, target, outgoing, await hookPolicy(ctx, target), ctx.signal);
   if (outcome.aborted) throw new DomainError('unavailable', 'The request was aborted');
   return outcome;
 };
@@ -51,27 +50,36 @@ export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): 
  */
 export const recordNow = async (
   tx: Tx,
-  container: Container,
-  attempt: Omit<Attempt, 'delayMs'>,
-  actorId: number | null,
+  container: HookOwner,
+  attempt: Omit<Attempt, 'delayMs' | 'createdAt'>,
 ): Promise<number> => {
-  const { delivered, delay_ms: _, ...logged } = attemptRow({ ...attempt, delayMs: 0 });
+  const logged = loggedColumns(attempt);
+  const { delivered } = attempt.outcome;
   const { rows } = await sql<{ id: number }>`
-    with done as (
+    with queued as materialized (
+      select state from webhook_queue where delivery_id = ${attempt.deliveryId} for update
+    ), ended as (
+      delete from webhook_queue
+      where delivery_id = ${attempt.deliveryId} and ${delivered}::boolean and (select state from queued) <> 'sending'
+    ), counted as (
+      update webhook_queue set attempts = greatest(attempts, ${attempt.attempt}::int)
+      where delivery_id = ${attempt.deliveryId} and not (${delivered}::boolean and (select state from queued) <> 'sending')
+    ), done as (
       update webhook_deliveries set
         attempts = greatest(attempts, ${attempt.attempt}::int),
         last_response_status = ${logged.response_status}::int,
         last_error = ${logged.error}::text,
-        state = case when ${delivered}::boolean and state <> 'sending' then 'delivered' else state end,
-        finished_at = case when ${delivered}::boolean and state <> 'sending' then now() else finished_at end
+        state = case when finished then 'delivered' else state end,
+        finished_at = case when finished then now() else finished_at end
+      from (select ${delivered}::boolean and coalesce((select state from queued) <> 'sending', true) as finished) found
       where id = ${attempt.deliveryId}
-      returning id
+      returning id as delivery_id, created_at as delivery_created_at, payload_id
     )
-    insert into webhook_attempts (delivery_id, webhook_id, attempt, trigger, request_url, request_headers, request_body,
-      response_status, response_headers, response_body, duration_ms, error, requested_by_id)
-    select given.*, ${actorId}::bigint
-    from json_to_record(${toJsonb(logged)}::json) as given (delivery_id uuid, webhook_id bigint, attempt int, trigger text,
-      request_url text, request_headers jsonb, request_body text, response_status int, response_headers jsonb,
+    insert into webhook_attempts (delivery_id, delivery_created_at, payload_id, webhook_id, attempt, trigger, request_url,
+      request_headers, request_body, response_status, response_headers, response_body, duration_ms, error)
+    select done.*, given.*
+    from json_to_record(${toJsonb(logged)}::json) as given (webhook_id bigint, attempt int, trigger text,
+      request_url text, request_headers json, request_body text, response_status int, response_headers json,
       response_body text, duration_ms int, error text), done
     returning id`.execute(tx.db);
   const [row] = rows;
@@ -85,7 +93,9 @@ export const recordNow = async (
   return row.id;
 };
 
-const whereabouts = (container: Container) =>
-  container.kind === 'group'
-    ? { project_id: null, namespace_ids: container.group.traversal_ids }
-    : { project_id: container.project.id, namespace_ids: container.project.namespace.traversal_ids };
+const whereabouts = (owner: HookOwner) => {
+  if (owner.kind === 'instance') return { project_id: null, namespace_ids: [] };
+  return owner.kind === 'group'
+    ? { project_id: null, namespace_ids: owner.group.traversal_ids }
+    : { project_id: owner.project.id, namespace_ids: owner.project.namespace.traversal_ids };
+};

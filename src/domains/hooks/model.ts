@@ -10,8 +10,11 @@ export type AlertStatus = (typeof ALERT_STATUSES)[number];
 export const DELIVERY_STATES = ['waiting', 'sending', 'held', 'delivered', 'expired', 'canceled', 'dropped'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** The most hooks that one group or project may have. */
-export const MAX_HOOKS = { group: 50, project: 100 } as const;
+/** Returns whether a delivery in this state is still in the queue. */
+export const isOpen = (state: DeliveryState): boolean => state === 'waiting' || state === 'sending' || state === 'held';
+
+/** The most hooks that one group, one project or the instance may have. */
+export const MAX_HOOKS = { group: 50, project: 100, instance: 100 } as const;
 export const MAX_BODY_BYTES = 25 * 1024 * 1024;
 
 interface Health {

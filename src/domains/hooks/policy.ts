@@ -5,12 +5,12 @@ import {
   type Container,
   type ContainerKind,
   getContainer,
+  lockContainer,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
-import { getSettings } from '#domains/settings/queries.ts';
-import type { Context } from '#platform/context.ts';
-import type { AddressPolicy } from '#platform/http-client/http-client.ts';
+import { requireAdministrator } from '#domains/users/policy.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /** The group or project that a hook belongs to, as callers identify it. */
@@ -30,24 +30,44 @@ export const getHookContainer = async (ctx: Context, { kind, id }: HookContainer
   return container;
 };
 
+/** Whose hooks these are: a group's, a project's, or those of the instance (system hooks). */
+export type HookOwner = Container | { readonly kind: 'instance' };
+
+/** The same as callers identify it. */
+export type HookPlace = HookContainer | { readonly kind: 'instance' };
+
+/**
+ * Returns the owner of the hooks if the caller may administer them. Only administrators administer those of the instance.
+ *
+ * @throws `not_found` (Group, Project), `forbidden`
+ */
+export const getHookOwner = async (ctx: Context, place: HookPlace): Promise<HookOwner> => {
+  if (place.kind !== 'instance') return getHookContainer(ctx, place);
+  requireAdministrator(ctx);
+  return { kind: 'instance' };
+};
+
+/** The same under a lock until the transaction ends. */
+export const lockHookOwner = async (tx: Tx, seen: HookOwner): Promise<HookOwner> => {
+  if (seen.kind !== 'instance') return lockContainer(tx, seen, 'admin_hook');
+  requireAdministrator(tx);
+  await sql`select pg_advisory_xact_lock(hashtextextended('millrace:system-hooks', 0))`.execute(tx.db);
+  return seen;
+};
+
 /** The lowest role that may administer the hooks of a group or project. */
 export const LEAST_ROLES: Readonly<Record<ContainerKind, number>> = { group: OWNER, project: MAINTAINER };
 
 /** Returns the scope of an event about a hook. Only people who administer hooks may read such events. */
-export const hookScope = (container: Container, hookId: number) => ({
+export const hookScope = (owner: HookOwner, hookId: number) => ({
   subject: { type: 'Webhook', id: hookId },
-  ...(container.kind === 'group' ? { namespace_ids: container.group.traversal_ids } : projectScope(container.project)),
-  min_access_level: LEAST_ROLES[container.kind],
+  ...(owner.kind === 'group'
+    ? { namespace_ids: owner.group.traversal_ids }
+    : owner.kind === 'project'
+      ? projectScope(owner.project)
+      : { namespace_ids: [] }),
+  min_access_level: LEAST_ROLES[owner.kind === 'project' ? 'project' : 'group'],
 });
-
-/** Returns the addresses that hooks may reach, according to the instance settings. */
-export const addressPolicy = async (ctx: Pick<Context, 'services'>): Promise<AddressPolicy> => {
-  const settings = await getSettings(ctx);
-  return {
-    allowLocal: settings.allow_local_requests_from_web_hooks_and_services,
-    allowlist: settings.outbound_local_requests_whitelist,
-  };
-};
 
 /**
  * SQL: whether the caller may read the row `webhook_payloads`. Administering the hook is not enough, because its

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Container, ContainerKind } from '#domains/planning/container.ts';
 import { type CredentialOrigin, originOf } from '#domains/tokens/origins.ts';
 import type { Context } from '#platform/context.ts';
@@ -6,7 +6,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { ValueKind } from './model.ts';
-import { getHookContainer } from './policy.ts';
+import { getHookContainer, type HookOwner } from './policy.ts';
 
 /** A hook for the people who administer it. Secrets appear only as their names or their presence. */
 export interface HookRow {
@@ -68,23 +68,24 @@ const hookQuery = (db: Context['db']) =>
 
 const COLUMNS = { group: 'namespace_id', project: 'project_id' } as const;
 
-/** Returns the owner column of `webhooks` and its value for the container. */
-export const containerColumn = (container: Container) =>
-  ({
-    column: COLUMNS[container.kind],
-    id: container.kind === 'group' ? container.group.id : container.project.id,
-  }) as const;
+/** The id of the group or project, or 0 for the instance. */
+export const idOfOwner = (owner: HookOwner): number =>
+  owner.kind === 'group' ? owner.group.id : owner.kind === 'project' ? owner.project.id : 0;
 
-const hooksOf = (ctx: Context, container: Container) => {
-  const { column, id } = containerColumn(container);
-  return hookQuery(ctx.db).where(column, '=', id);
-};
+/** SQL: whether the row `webhooks` belongs to the owner. */
+export const isOwnedBy = (owner: HookOwner): RawBuilder<boolean> =>
+  owner.kind === 'instance'
+    ? sql<boolean>`(webhooks.namespace_id is null and webhooks.project_id is null)`
+    : sql<boolean>`${sql.ref(`webhooks.${COLUMNS[owner.kind]}`)} = ${idOfOwner(owner)}`;
+
+const hooksOf = (ctx: Context, owner: HookOwner) => hookQuery(ctx.db).where(isOwnedBy(owner));
 
 /**
- * Returns the group's or project's own hooks, oldest first. The caller must have checked access with `getHookContainer`.
+ * Returns the hooks of a group, a project or the instance, oldest first. The caller must have checked access with
+ * `getHookOwner`.
  */
-export const listHooks = (ctx: Context, container: Container): List<HookRow> =>
-  listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, container), [byId], 'asc');
+export const listHooks = (ctx: Context, owner: HookOwner): List<HookRow> =>
+  listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, owner), [byId], 'asc');
 
 /** Returns the hooks of many groups or projects, oldest first. The caller must check access. */
 export const listHooksBelow = (ctx: Context, kind: ContainerKind): BatchedList<HookRow> =>
@@ -95,17 +96,17 @@ export const listHooksBelow = (ctx: Context, kind: ContainerKind): BatchedList<H
     'asc',
   );
 
-/** Returns a hook of the group or project. @throws `not_found` (Hook) */
-export const getHook = async (ctx: Context, container: Container, id: number): Promise<HookRow> => {
-  const hook = await hooksOf(ctx, container).where('webhooks.id', '=', id).executeTakeFirst();
+/** Returns a hook of the group, the project or the instance. @throws `not_found` (Hook) */
+export const getHook = async (ctx: Context, owner: HookOwner, id: number): Promise<HookRow> => {
+  const hook = await hooksOf(ctx, owner).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
   return hook;
 };
 
-/** Returns a hook by id, with its container. @throws `not_found` if the caller may not know of it, `forbidden` */
+/** Returns a hook of a group or project by id, with its container. @throws `not_found` if the caller may not know of it, `forbidden` */
 export const getHookById = async (ctx: Context, id: number): Promise<{ container: Container; hook: HookRow }> => {
   const hook = await hookQuery(ctx.db).where('webhooks.id', '=', id).executeTakeFirst();
-  if (!hook) throw notFound('Hook');
+  if (!hook || (hook.namespace_id === null && hook.project_id === null)) throw notFound('Hook');
   const container = await getHookContainer(
     ctx,
     hook.namespace_id === null

@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { conflict, unprocessable } from '#platform/errors.ts';
 import { hookPayload } from './change.ts';
 import { type DeliveryRow, getHookDelivery } from './deliveries.ts';
-import { DELIVERIES_CHANNEL } from './dispatch.ts';
+import { DELIVERIES_CHANNEL } from './delivery/insert.ts';
 import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
 import { limitManual } from './manual.ts';
 import { TEST_KIND } from './model.ts';
@@ -35,30 +35,37 @@ export const replayDeliveries = async (
   await limitManual(ctx, container, 'resend');
   const wanted =
     'failed_since' in range
-      ? sql`(d.state = 'expired' or (d.state = 'waiting' and d.attempts > 0))
+      ? sql`(d.state = 'expired' or (q.state = 'waiting' and q.attempts > 0))
           and (greatest(d.created_at, d.finished_at) >= ${range.failed_since}::timestamptz or exists (
             select from webhook_attempts a
-            where a.delivery_id = d.id and a.created_at >= ${range.failed_since}::timestamptz))`
+            where a.delivery_id = d.id and a.delivery_created_at = d.created_at
+              and a.created_at >= ${range.failed_since}::timestamptz))`
       : sql`d.created_at >= ${range.created_after}::timestamptz
           and d.created_at <= coalesce(${range.created_before}::timestamptz, now())
           and d.state in ('delivered', 'expired', 'canceled', 'dropped')`;
   return ctx.transaction(async (tx) => {
     const { rows } = await sql<{ count: number }>`
       with found as materialized (
-        select d.id, d.created_at, coalesce(p.moment, '{}') as moment
-        from webhook_deliveries d join webhook_payloads p on p.id = d.payload_id
+        select d.id, d.created_at, d.payload_id, d.attempts, coalesce(p.moment, '{}') as moment
+        from webhook_deliveries d join webhook_payloads p on p.id = d.payload_id and p.created_at = d.created_at
+        left join webhook_queue q on q.delivery_id = d.id
         where d.webhook_id = ${hook.id} and ${wanted} and p.body is not null and p.kind <> ${TEST_KIND}
       ), readable as materialized (
         -- Most deliveries are about a few subjects, so equal moments are checked once.
         select moment from (select distinct moment from found) webhook_payloads where ${payloadIsReadable(ctx)}
       ), wanted as materialized (
-        select id, row_number() over (order by created_at, id) as n from found join readable using (moment)
+        select *, row_number() over (order by created_at, id) as n from found join readable using (moment)
         limit ${sql.lit(MAX_REPLAYED + 1)}
       ), replayed as (
-        update webhook_deliveries d set state = 'waiting', finished_at = null, retries_from = now(),
-          next_attempt_at = now() + wanted.n * interval '1 microsecond'
-        from wanted where d.id = wanted.id and d.state <> 'sending'
+        insert into webhook_queue as q (delivery_id, webhook_id, payload_id, created_at, attempts, next_attempt_at)
+        select id, ${hook.id}, payload_id, created_at, attempts, now() + n * interval '1 microsecond' from wanted
+        on conflict (delivery_id) do update set state = 'waiting', retries_from = now(),
+          next_attempt_at = excluded.next_attempt_at
+        where q.state <> 'sending'
         returning 1
+      ), reopened as (
+        update webhook_deliveries d set state = 'open', finished_at = null
+        from wanted where d.id = wanted.id and d.created_at = wanted.created_at and d.state <> 'open'
       )
       select count(*) as count, pg_notify(${DELIVERIES_CHANNEL}, '') from replayed`.execute(tx.db);
     const count = rows[0]?.count ?? 0;
@@ -84,13 +91,14 @@ export const cancelDelivery = async (
   const hook = await getHook(ctx, container, hookId);
   await getHookDelivery(ctx, hook.id, deliveryId);
   await ctx.transaction(async (tx) => {
-    const { numUpdatedRows } = await tx.db
-      .updateTable('webhook_deliveries')
-      .set({ state: 'canceled', finished_at: sql`now()` })
-      .where('id', '=', deliveryId)
-      .where('state', 'in', ['waiting', 'held'])
-      .executeTakeFirst();
-    if (numUpdatedRows > 0n)
+    const { numAffectedRows } = await sql`
+      with canceled as (
+        delete from webhook_queue where delivery_id = ${deliveryId} and state in ('waiting', 'held')
+        returning delivery_id, created_at
+      )
+      update webhook_deliveries d set state = 'canceled', finished_at = now()
+      from canceled where d.id = canceled.delivery_id and d.created_at = canceled.created_at`.execute(tx.db);
+    if ((numAffectedRows ?? 0n) > 0n)
       tx.emit(webhookDeliveryCanceled, {
         ...hookScope(container, hook.id),
         payload: { ...hookPayload(hook), delivery_id: deliveryId },

@@ -42,7 +42,7 @@ const resend = async (ctx: Context, container: Container, hook: HookRow, { deliv
   const { id, trigger, chain_id: chainId } = delivery;
   const outcome = await sendNow(ctx, hook, { id, attempt, trigger, chainId, body: Buffer.from(delivery.body) });
   const attemptId = await ctx.transaction((tx) =>
-    recordNow(tx, container, { deliveryId: id, webhookId: hook.id, attempt, trigger, outcome }, ctx.actor.userId),
+    recordNow(tx, container, { deliveryId: id, webhookId: hook.id, attempt, trigger, outcome }),
   );
   return { outcome, attemptId };
 };

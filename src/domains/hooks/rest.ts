@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { ContainerKind } from '#domains/planning/container.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, hash, type Input, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { boolean, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import type { HookAttributes } from './attributes.ts';
 import {
@@ -18,6 +19,7 @@ import { getHookContainer } from './policy.ts';
 import { getHook, listHooks } from './queries.ts';
 import { hookRecords, signingTokenRecord } from './record.ts';
 import { deliveryRoutes } from './rest/deliveries.ts';
+import { systemRoutes } from './rest/system.ts';
 import { testHook } from './testing.ts';
 import { eachTrigger, type Toggles, type Trigger } from './triggers.ts';
 
@@ -241,10 +243,11 @@ function valueRoutes(container: ContainerKind, path: ValuePath, kind: ValueKind,
   ];
 }
 
-/** The routes of hooks of groups and projects. */
+/** The routes of hooks of groups and projects, and of system hooks. */
 export const routes = [
   ...groupHookRoutes,
   ...projectHookRoutes,
   ...deliveryRoutes('group', '/groups/:id'),
   ...deliveryRoutes('project', '/projects/:id'),
+  ...systemRoutes,
 ];

@@ -53,9 +53,9 @@ export const hookStatisticsByIds = async (
 ): Promise<Map<number, HookStatistics>> => {
   const { rows } = await sql<Row & { id: number }>`
     select hook.id, lately.*, failure.*,
-      (select count(*) from (select from webhook_deliveries d where d.webhook_id = hook.id and d.state = 'waiting'
+      (select count(*) from (select from webhook_queue d where d.webhook_id = hook.id and d.state = 'waiting'
         limit ${sql.lit(MAX_COUNT)}) d) as waiting,
-      (select count(*) from (select from webhook_deliveries d where d.webhook_id = hook.id and d.state = 'held'
+      (select count(*) from (select from webhook_queue d where d.webhook_id = hook.id and d.state = 'held'
         limit ${sql.lit(MAX_COUNT)}) d) as held
     from unnest(${hookIds}::bigint[]) as hook (id)
     cross join lateral (

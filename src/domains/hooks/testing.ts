@@ -7,8 +7,9 @@ import { newChainId } from '#platform/event-chain.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { limitManual, recordNow, sendNow } from './manual.ts';
 import { TEST_KIND, type TestTrigger } from './model.ts';
-import { getHookContainer, type HookContainer, hookScope } from './policy.ts';
-import { getHook } from './queries.ts';
+import { ensureDeliveryPartitions } from './partitions.ts';
+import { getHookContainer, getHookOwner, type HookContainer, type HookOwner, hookScope } from './policy.ts';
+import { getHook, type HookRow } from './queries.ts';
 import { jobSample, pipelineSample } from './samples/ci.ts';
 import { releaseSample, tokenSample, wikiSample } from './samples/others.ts';
 import { emojiSample, issueSample, mergeRequestSample, noteSample } from './samples/planning.ts';
@@ -42,13 +43,42 @@ export const testHook = async (ctx: Context, at: HookContainer, id: number, trig
   const container = await getHookContainer(ctx, at);
   const hook = await getHook(ctx, container, id);
   await limitManual(ctx, container, 'test');
-  const body = JSON.stringify(await SAMPLES[trigger](await sceneOf(ctx, container)));
+  return sendTest(ctx, container, hook, trigger, await SAMPLES[trigger](await sceneOf(ctx, container)));
+};
+
+/** Sends a sample to a system hook, and returns it. @throws as `testHook` */
+export const testSystemHook = async (ctx: Context, id: number): Promise<Record<string, unknown>> => {
+  const owner = await getHookOwner(ctx, { kind: 'instance' });
+  const hook = await getHook(ctx, owner, id);
+  await limitManual(ctx, owner, 'test');
+  await sendTest(ctx, owner, hook, 'project_events', SYSTEM_SAMPLE);
+  return SYSTEM_SAMPLE;
+};
+
+const SYSTEM_SAMPLE = {
+  event_name: 'project_create',
+  name: 'Ruby',
+  path: 'ruby',
+  project_id: 1,
+  owner_name: 'Someone',
+  owner_email: 'example@example.com',
+};
+
+const sendTest = async (
+  ctx: Context,
+  container: HookOwner,
+  hook: HookRow,
+  trigger: string,
+  sample: Record<string, unknown> | null,
+): Promise<number> => {
+  const body = JSON.stringify(sample);
   const deliveryId = randomUUID();
   const chainId = newChainId(ctx.services.secretKey);
   const sent = { id: deliveryId, attempt: 1, trigger, chainId, body: Buffer.from(body) };
   const outcome = await sendNow(ctx, hook, sent);
   const scope = { project_id: null, ...hookScope(container, hook.id) };
   const event = { ...scope, kind: TEST_KIND, subject_type: scope.subject.type, visibility_level: null, user_ids: [] };
+  await ensureDeliveryPartitions(ctx);
   const attemptId = await ctx.transaction(async (tx) => {
     const payload = await tx.db
       .insertInto('webhook_payloads')
@@ -65,7 +95,7 @@ export const testHook = async (ctx: Context, at: HookContainer, id: number, trig
         finished_at: sql`now()`,
       })
       .execute();
-    return recordNow(tx, container, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome }, ctx.actor.userId);
+    return recordNow(tx, container, { deliveryId, webhookId: hook.id, attempt: 1, trigger, outcome });
   });
   if (!outcome.delivered) throw unprocessable(outcome.error ?? 'The receiver did not accept it');
   return attemptId;

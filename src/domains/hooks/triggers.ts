@@ -1,4 +1,5 @@
 import type { ContainerKind } from '#domains/planning/container.ts';
+
 /**
  * The closed list of triggers. The hook record, its inputs, the request headers and the docs derive from it. `header`
  * is sent as `X-Gitlab-Event`. `event` names the trigger in lists of deliveries (reference: webhooks §3).
@@ -154,6 +155,13 @@ export const TRIGGERS = [
     byDefault: false,
     says: 'A vulnerability was found or changed.',
   },
+  {
+    name: 'error_tracking_events',
+    header: 'Error Tracking Hook',
+    event: 'error_tracking_hooks',
+    byDefault: false,
+    says: 'An error is new, occurred again after it was resolved, or was resolved.',
+  },
 ] as const satisfies readonly TriggerInfo[];
 
 interface TriggerInfo {
@@ -169,14 +177,42 @@ interface TriggerInfo {
 
 export type Trigger = (typeof TRIGGERS)[number]['name'];
 
+/** What system hooks can be told to listen to. */
+export const SYSTEM_TOGGLES = [
+  'push_events',
+  'tag_push_events',
+  'merge_requests_events',
+  'repository_update_events',
+] as const satisfies readonly Trigger[];
+
+/** What all system hooks listen to. Those that are no trigger of groups or projects go to system hooks only. */
+const SYSTEM_ALWAYS = [
+  'project_events',
+  'subgroup_events',
+  'member_events',
+  'group_events',
+  'project_member_events',
+  'user_events',
+] as const;
+const ofSystem: ReadonlySet<string> = new Set<string>(SYSTEM_ALWAYS);
+
 /** A toggle for each trigger. */
 export type Toggles = Readonly<Record<Trigger, boolean>>;
 
 export const isTrigger = (name: string): name is Trigger => byName.has(name);
 
-/** Returns the triggers that a hook of a group or of a project can listen to. */
-export const triggersFor = (kind: ContainerKind): readonly Trigger[] =>
-  TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
+/** Returns whether hooks of any kind can listen to it, system hooks included. */
+export const isFired = (name: string): boolean => byName.has(name) || ofSystem.has(name);
+
+/** Returns the triggers that can be switched for a hook of a group, of a project, or of the instance. */
+export const triggersFor = (kind: ContainerKind | 'instance'): readonly Trigger[] =>
+  kind === 'instance'
+    ? SYSTEM_TOGGLES
+    : TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
+
+/** Returns the triggers that hooks of this kind listen to without being asked. */
+export const alwaysFor = (kind: ContainerKind | 'instance'): readonly string[] =>
+  kind === 'instance' ? SYSTEM_ALWAYS : [];
 
 export const triggerInfo = (name: string): TriggerInfo | undefined => byName.get(name);
 

@@ -4,6 +4,8 @@ import type { Database } from '#platform/db/pool.ts';
 /** A delivery that this process has claimed. */
 export interface Claimed {
   readonly id: string;
+  /** Names the partition of the delivery, its payload and its attempts. */
+  readonly created_at: string;
   readonly webhook_id: number;
   readonly payload_id: number;
   /** The number of attempts so far. */
@@ -40,10 +42,10 @@ export const claimDue = async (
 ): Promise<Claimed[]> => {
   const { rows } = await sql<Claimed>`
     with recursive busy (id) as (
-      (select webhook_id from webhook_deliveries where state = 'waiting' order by webhook_id limit 1)
+      (select webhook_id from webhook_queue where state = 'waiting' order by webhook_id limit 1)
       union all
       select (
-        select d.webhook_id from webhook_deliveries d
+        select d.webhook_id from webhook_queue d
         where d.state = 'waiting' and d.webhook_id > busy.id order by d.webhook_id limit 1
       ) from busy where busy.id is not null
     ), hooks as materialized (
@@ -60,30 +62,31 @@ export const claimDue = async (
       where id = any (array(select id from hooks where blocked)) and (disabled_permanently or disabled_until is not null)
       for share
     ), held as (
-      update webhook_deliveries set state = 'held'
+      update webhook_queue set state = 'held'
       where webhook_id = any (array(select id from blocked)) and state = 'waiting'
     ), picked as materialized (
-      select due.id
+      select due.delivery_id
       from (select id, free from hooks where not blocked and free > 0 order by random()) hooks
       cross join lateral (
-        select d.id from webhook_deliveries d
+        select d.delivery_id from webhook_queue d
         where d.webhook_id = hooks.id and d.state = 'waiting' and d.next_attempt_at <= now()
         order by d.next_attempt_at limit hooks.free
         for update skip locked
       ) due
       limit ${limit}::int
     ), taken as (
-      update webhook_deliveries set state = 'sending', claimed_by = ${processId}
-      where id = any (array(select id from picked))
-      returning id, webhook_id, payload_id, attempts, next_attempt_at
+      update webhook_queue set state = 'sending', claimed_by = ${processId}
+      where delivery_id = any (array(select delivery_id from picked))
+      returning delivery_id, webhook_id, payload_id, created_at, attempts, next_attempt_at
     )
-    select taken.id, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger, p.chain_id,
-      case when row_number() over (partition by taken.payload_id) = 1 then p.body end as body,
+    select taken.delivery_id as id, taken.created_at, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger,
+      p.chain_id, case when row_number() over (partition by taken.payload_id) = 1 then p.body end as body,
       hooks.updated_at as version, hooks.recent_failures
     from taken
     join hooks on hooks.id = taken.webhook_id
     cross join lateral (
-      select trigger, chain_id, body from webhook_payloads where webhook_payloads.id = taken.payload_id offset 0
+      select trigger, chain_id, body from webhook_payloads
+      where webhook_payloads.id = taken.payload_id and webhook_payloads.created_at = taken.created_at offset 0
     ) p
     order by taken.next_attempt_at`.execute(db);
   return rows;
@@ -98,7 +101,7 @@ export const claimProbes = async (db: Database, processId: string, limit: number
     with due as materialized (
       select h.id from webhooks h
       where h.disabled_until <= now() and not h.disabled_permanently
-        and exists (select from webhook_deliveries d where d.webhook_id = h.id and d.state = 'held' offset 0)
+        and exists (select from webhook_queue d where d.webhook_id = h.id and d.state = 'held' offset 0)
       order by h.disabled_until limit ${limit}::int
       for update skip locked
     ), probed as (
@@ -106,23 +109,24 @@ export const claimProbes = async (db: Database, processId: string, limit: number
       where id = any (array(select id from due))
       returning id, updated_at, recent_failures
     ), picked as materialized (
-      select oldest.id
+      select oldest.delivery_id
       from probed cross join lateral (
-        select d.id from webhook_deliveries d
+        select d.delivery_id from webhook_queue d
         where d.webhook_id = probed.id and d.state = 'held' order by d.created_at limit 1
         for update skip locked
       ) oldest
     ), taken as (
-      update webhook_deliveries set state = 'sending', claimed_by = ${processId}
-      where id = any (array(select id from picked))
-      returning id, webhook_id, payload_id, attempts
+      update webhook_queue set state = 'sending', claimed_by = ${processId}
+      where delivery_id = any (array(select delivery_id from picked))
+      returning delivery_id, webhook_id, payload_id, created_at, attempts
     )
-    select taken.id, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger, p.chain_id, p.body,
-      probed.updated_at as version, probed.recent_failures
+    select taken.delivery_id as id, taken.created_at, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger,
+      p.chain_id, p.body, probed.updated_at as version, probed.recent_failures
     from taken
     join probed on probed.id = taken.webhook_id
     cross join lateral (
-      select trigger, chain_id, body from webhook_payloads where webhook_payloads.id = taken.payload_id offset 0
+      select trigger, chain_id, body from webhook_payloads
+      where webhook_payloads.id = taken.payload_id and webhook_payloads.created_at = taken.created_at offset 0
     ) p`.execute(db);
   return rows;
 };
@@ -130,27 +134,29 @@ export const claimProbes = async (db: Database, processId: string, limit: number
 /** Releases claimed deliveries that were not sent. */
 export const releaseClaims = async (db: Database, processId: string, ids: readonly string[]): Promise<void> => {
   await sql`
-    update webhook_deliveries set state = 'waiting', claimed_by = null
-    where id = any (${ids}::uuid[]) and state = 'sending' and claimed_by = ${processId}`.execute(db);
+    update webhook_queue set state = 'waiting', claimed_by = null
+    where delivery_id = any (${ids}::uuid[]) and state = 'sending' and claimed_by = ${processId}`.execute(db);
 };
 
 /** Releases the deliveries that a dead process had claimed. Idempotent. */
 export const releaseProcess = async (db: Database, processId: string): Promise<void> => {
   await sql`
-    update webhook_deliveries set state = 'waiting', claimed_by = null
+    update webhook_queue set state = 'waiting', claimed_by = null
     where state = 'sending' and claimed_by = ${processId};
   `.execute(db);
 };
 
 /**
  * Releases deliveries that no process is sending: those claimed by unknown processes, and those that this process
- * claimed without getting the answer. Returns how many.
+ * claimed without getting the answer. Dispatch claims deliveries before they reach the lanes, so new ones are left
+ * alone. Returns how many.
  */
 export const releaseLost = async (db: Database, processId: string, known: readonly string[]): Promise<number> => {
   const { numAffectedRows } = await sql`
-    update webhook_deliveries d set state = 'waiting', claimed_by = null
+    update webhook_queue d set state = 'waiting', claimed_by = null
     where d.state = 'sending' and case
-      when d.claimed_by = ${processId} then d.id <> all (${known}::uuid[])
+      when d.claimed_by = ${processId}
+        then d.created_at < now() - interval '10 seconds' and d.delivery_id <> all (${known}::uuid[])
       else not exists (select from hub_processes p where p.id = d.claimed_by) end`.execute(db);
   return Number(numAffectedRows ?? 0);
 };
@@ -159,7 +165,7 @@ export const releaseLost = async (db: Database, processId: string, known: readon
 export const isAnythingDue = async (db: Database): Promise<boolean> => {
   const { rows } = await sql<{ due: boolean }>`
     select exists (
-      select from webhook_deliveries d join webhooks h on h.id = d.webhook_id
+      select from webhook_queue d join webhooks h on h.id = d.webhook_id
       where (d.state = 'sending' or (d.state = 'waiting' and d.next_attempt_at <= now()))
         and h.disabled_until is null and not h.disabled_permanently
     ) as due`.execute(db);

@@ -115,7 +115,7 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
 export const releaseHeld = async (db: Database, webhookIds: readonly number[]): Promise<void> => {
   await sql`
     with released as (
-      update webhook_deliveries set state = 'waiting' where webhook_id = any (${webhookIds}::bigint[]) and state = 'held'
+      update webhook_queue set state = 'waiting' where webhook_id = any (${webhookIds}::bigint[]) and state = 'held'
       returning 1
     )
     select pg_notify('webhook_deliveries', '') where exists (select from released)`.execute(db);

@@ -5,6 +5,7 @@ import type { Target } from './targets.ts';
 
 /** A delivery of this process whose outcome is not recorded yet. */
 export interface Queued extends Outgoing {
+  readonly createdAt: string;
   readonly webhookId: number;
   readonly target: Target | Error;
   readonly probe: boolean;
@@ -80,6 +81,16 @@ export class Lanes {
   /** Returns the free room of each hook with a lane. */
   room(): Room[] {
     return [...this.#lanes.values()].map((lane) => ({ webhook_id: lane.webhookId, free: freeIn(lane) }));
+  }
+
+  /**
+   * Returns how many deliveries of the hook may bypass the table: none while the lane knows of more that wait there. So
+   * newer deliveries seldom overtake older ones, although no order is promised.
+   */
+  roomOf(webhookId: number): number {
+    const lane = this.#lanes.get(webhookId);
+    if (this.#closed || lane?.hungry || (lane?.failing ?? 0) > 0) return 0;
+    return lane ? freeIn(lane) : this.freeByDefault;
   }
 
   add(queued: Queued): void {
@@ -161,6 +172,7 @@ export class Lanes {
     const waiting: string[] = [];
     for (const lane of this.#lanes.values()) for (const { id } of lane.queue.splice(0)) waiting.push(id);
     for (const id of waiting) this.#ids.delete(id);
+    this.#checkIdle();
     return waiting;
   }
 

@@ -136,7 +136,7 @@ const headersOf = (
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     'User-Agent': `GitLab/${VERSION}`,
-    'X-Gitlab-Event': triggerInfo(delivery.trigger)?.header ?? delivery.trigger,
+    'X-Gitlab-Event': target.isSystem ? 'System Hook' : (triggerInfo(delivery.trigger)?.header ?? delivery.trigger),
     'X-Gitlab-Event-UUID': delivery.chainId,
     'X-Gitlab-Webhook-UUID': randomUUID(),
     'X-Gitlab-Instance': urls.base,
@@ -188,3 +188,19 @@ const readRetryAfter = (header: string | string[] | undefined, nowMs: number): n
   const ms = /^\s*\d{1,9}\s*$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - nowMs;
   return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : 0;
 };
+
+/** Returns the outcome of an attempt that failed before anything was sent. */
+export const unsent = (error: Error): Outcome => ({
+  delivered: false,
+  aborted: false,
+  gone: false,
+  retryAfterMs: 0,
+  durationMs: 0,
+  status: null,
+  error: error.message,
+  url: '',
+  requestHeaders: {},
+  requestBody: null,
+  responseHeaders: {},
+  responseBody: null,
+});

@@ -12,6 +12,8 @@ export interface Target {
   readonly id: number;
   /** Changes with every edit of the hook. */
   readonly version: string;
+  /** A system hook. */
+  readonly isSystem: boolean;
   readonly url: string;
   /** The URL for logs and records, with credentials masked. */
   readonly shownUrl: string;
@@ -23,6 +25,41 @@ export interface Target {
   readonly previousKey: { readonly key: KeyObject; readonly untilMs: number } | null;
   /** The texts to mask in logs, because receivers may echo them. */
   readonly secrets: readonly string[];
+}
+
+/** Beyond this, all are loaded anew. */
+const MAX_TARGETS = 5_000;
+
+/** The targets of the hooks in use. A target is loaded again after its hook was edited. */
+export class Targets {
+  readonly #services: Services;
+  readonly #db: Database;
+  readonly #known = new Map<number, Target>();
+
+  constructor(services: Services, db: Database) {
+    this.#services = services;
+    this.#db = db;
+  }
+
+  /** Returns the targets of these versions by hook. Deleted hooks are absent. */
+  async of(
+    hooks: readonly { readonly webhook_id: number; readonly version: string }[],
+  ): Promise<ReadonlyMap<number, Target | Error>> {
+    const found = new Map<number, Target | Error>();
+    const missing = new Set<number>();
+    for (const { webhook_id, version } of hooks) {
+      const known = this.#known.get(webhook_id);
+      if (known?.version === version) found.set(webhook_id, known);
+      else missing.add(webhook_id);
+    }
+    if (missing.size === 0) return found;
+    if (this.#known.size > MAX_TARGETS) this.#known.clear();
+    for (const [id, target] of await loadTargets(this.#services, this.#db, [...missing])) {
+      if (!(target instanceof Error)) this.#known.set(id, target);
+      found.set(id, target);
+    }
+    return found;
+  }
 }
 
 /** Returns hooks by id. A hook whose secrets cannot be unsealed becomes an error: the instance key has changed. */
@@ -44,6 +81,8 @@ export const loadTargets = async (
       'previous_signing_token',
       'previous_signing_token_until',
       'updated_at',
+      'namespace_id',
+      'project_id',
     ])
     .where(sql<boolean>`id = any (${ids}::bigint[])`)
     .execute();
@@ -70,6 +109,7 @@ export const loadTargets = async (
       targets.set(row.id, {
         id: row.id,
         version: row.updated_at,
+        isSystem: row.namespace_id === null && row.project_id === null,
         url,
         shownUrl: row.url,
         verifyTls: row.enable_ssl_verification,

@@ -1,5 +1,5 @@
 import { builder } from '#graphql/builder.ts';
-import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
+import { subscriptionField, type Update, updateFields, updateOf } from '#graphql/subscription.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import { type AttemptRow, attemptsByIds } from '../attempts.ts';
@@ -11,23 +11,17 @@ import { AlertStatusEnum, WebhookDelivery, WebhookRef } from './types.ts';
 
 const extensions = { viewerIndependent: true } as const;
 
-interface Update {
-  readonly cursor: string;
-  readonly at: string;
+interface HookUpdate extends Update {
   readonly webhook: HookRow;
 }
 
 const DeliveryUpdate = builder
-  .objectRef<Update & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
+  .objectRef<HookUpdate & { readonly deliveries: readonly AttemptRow[] }>('WebhookDeliveryUpdate')
   .implement({
     // Depends on the viewer, because not everyone who administers the hook may read every body.
     description: 'New attempts to deliver to one hook.',
     fields: (t) => ({
-      cursor: t.exposeString('cursor', {
-        nullable: false,
-        description: 'Pass it as `after` to continue after this update.',
-      }),
-      at: t.expose('at', { type: 'Time', nullable: false }),
+      ...updateFields(t),
       webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
       deliveries: t.field({
         type: [WebhookDelivery],
@@ -44,7 +38,7 @@ const DeliveryUpdate = builder
     }),
   });
 
-interface AlertChange extends Update {
+interface AlertChange extends HookUpdate {
   readonly previous: AlertStatus;
   readonly current: AlertStatus;
   readonly disabled_until: string | null;
@@ -54,11 +48,7 @@ const AlertStatusUpdate = builder.objectRef<AlertChange>('WebhookAlertStatusUpda
   description: 'A hook was disabled or enabled again.',
   extensions,
   fields: (t) => ({
-    cursor: t.exposeString('cursor', {
-      nullable: false,
-      description: 'Pass it as `after` to continue after this update.',
-    }),
-    at: t.expose('at', { type: 'Time', nullable: false }),
+    ...updateFields(t),
     webhook: t.expose('webhook', { type: WebhookRef, nullable: false }),
     previous: t.expose('previous', { type: AlertStatusEnum, nullable: false }),
     alertStatus: t.expose('current', { type: AlertStatusEnum, nullable: false }),
@@ -97,7 +87,7 @@ subscriptionField('webhookDeliveryUpdated', {
     const { id, attempt_ids } = webhookDeliveryUpdated.payload.parse(event.payload);
     const [webhook, attempts] = await Promise.all([hookOf(ctx, id), attemptsByIds(ctx, attempt_ids)]);
     const deliveries = attempt_ids.flatMap((each) => attempts.get(each) ?? []);
-    return webhook && { cursor: eventCursor(event), at: event.created_at, webhook, deliveries };
+    return webhook && { ...updateOf(event), webhook, deliveries };
   },
 });
 
@@ -109,6 +99,6 @@ subscriptionField('webhookAlertStatusUpdated', {
   resolve: async (event, _args, ctx) => {
     const payload = webhookAlertStatusChanged.payload.parse(event.payload);
     const webhook = await hookOf(ctx, payload.id);
-    return webhook && { ...payload, cursor: eventCursor(event), at: event.created_at, webhook };
+    return webhook && { ...payload, ...updateOf(event), webhook };
   },
 });

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { listJobsBelow, pipelinesByIds } from '#domains/ci/queries.ts';
+import { listJobsBelow } from '#domains/ci/job-lists.ts';
+import { pipelinesByIds } from '#domains/ci/queries.ts';
 import { type HookedJob, type HookedPipeline, jobBody, type PipelineFacts, pipelineBody } from '#domains/ci/webhook.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';

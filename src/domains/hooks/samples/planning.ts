@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { type Awarded, emojiBody } from '#domains/emoji/webhook.ts';
-import { snapshotOf } from '#domains/issues/commands.ts';
 import type { IssueSnapshot } from '#domains/issues/events.ts';
 import { issueWebUrl } from '#domains/issues/model.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
+import { snapshotOf } from '#domains/issues/snapshot.ts';
 import { hookIssue, issueBodyIn } from '#domains/issues/webhook.ts';
 import { type MergeRequestFacts, mergeRequestBody, mergeRequestFacts } from '#domains/merge-requests/webhook.ts';
 import { payloadOf } from '#domains/notes/commands.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { momentOf } from '#domains/events/visibility.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
 import { gid } from '#graphql/ids.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { type TestUser, useApp } from '../support/app.ts';
@@ -156,6 +157,7 @@ describe.each(['group', 'project'] as const)('the hooks of a %s', (kind) => {
       user_ids: [owner.id],
     };
     const deliver = async (trigger: string, state: string, status: number, created_at: string) => {
+      await ensureDeliveryPartitions(app().hub, [created_at]);
       const payload = await db()
         .insertInto('webhook_payloads')
         .values({
@@ -185,6 +187,8 @@ describe.each(['group', 'project'] as const)('the hooks of a %s', (kind) => {
         .insertInto('webhook_attempts')
         .values({
           delivery_id: delivery.id,
+          delivery_created_at: created_at,
+          payload_id: payload.id,
           webhook_id: id,
           attempt: 1,
           trigger,

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
 import { TRIGGERS } from '#domains/hooks/triggers.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
@@ -123,10 +124,19 @@ describe.each(['groups', 'projects'] as const)('a hook of %s', (kind) => {
     };
     for (const list of ['deliveries', 'events'] as const) {
       const [newer, older] = await ids(list);
-      const table = list === 'deliveries' ? sql.ref('webhook_deliveries') : sql.ref('webhook_attempts');
-      await sql`update ${table} set created_at = '2020-01-01T00:00:00Z' where id::text = ${String(older)}`.execute(
-        db(),
-      );
+      const at = new Date('2020-01-01T00:00:00Z');
+      await ensureDeliveryPartitions(app().hub, [at]);
+      if (list === 'events')
+        await sql`update webhook_attempts set created_at = ${at} where id = ${older}`.execute(db());
+      else
+        await sql`
+          with deliveries as (
+            update webhook_deliveries set created_at = ${at}
+            where payload_id = (select payload_id from webhook_deliveries where id = ${older}) returning id, payload_id
+          ), attempts as (
+            update webhook_attempts set delivery_created_at = ${at} where delivery_id in (select id from deliveries)
+          )
+          update webhook_payloads set created_at = ${at} where id in (select payload_id from deliveries)`.execute(db());
       expect(await ids(list, 'status=200')).toEqual([older]);
       expect(await ids(list, 'status=client_failure')).toEqual([newer]);
       expect(await ids(list, 'trigger=milestone_events')).toEqual([older]);
