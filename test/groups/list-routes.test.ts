@@ -126,6 +126,11 @@ describe.each(ROUTES)('GET %s', (route) => {
     const below = route.endsWith('/subgroups') || route.endsWith('/descendant_groups');
     expect(await indexes(viewer, { search: 'heron' })).toEqual(below ? [0, 2] : [0, 1, 2]);
     expect(await indexes(viewer, { search: 'aviary/bravo' })).toEqual(below ? [] : [3]);
+    // A long term must occur as a whole: its two ends alone are not enough.
+    expect(await indexes(viewer, { search: 'charlie-heron' })).toEqual([2]);
+    expect(await indexes(viewer, { search: 'harlie-her' })).toEqual([2]);
+    expect(await indexes(viewer, { search: 'charlie-and-heron' })).toEqual([]);
+    expect(await indexes(viewer, { search: 'aviary/charlie-heron' })).toEqual(below ? [] : [2]);
     const similar = { order_by: 'similarity', search: 'heron', sort: 'asc' };
     // The closest first, whatever `sort` says.
     expect(await indexes(viewer, similar)).toEqual(below ? [0, 2] : expect.arrayContaining([0, 1, 2]));

@@ -383,7 +383,7 @@ describe('members of projects', () => {
 });
 
 describe('events of members', () => {
-  it('trigger hooks for groups, but not for projects', async () => {
+  it('trigger hooks for groups, and only system hooks for projects', async () => {
     const { make, as, hub } = app();
     const user = await make.user({ public_email: 'open@example.com' });
     const client = as(owner);
@@ -439,7 +439,9 @@ describe('events of members', () => {
       .executeTakeFirstOrThrow();
     const [added] = await findEvents(app(), 'ProjectMember', inProject.id);
     expect([added?.kind, added?.project_id]).toEqual(['member.added', project.id]);
-    expect(eventDefinitions.find((each) => each.kind === added?.kind)?.trigger(added?.payload)).toBeNull();
+    expect(eventDefinitions.find((each) => each.kind === added?.kind)?.trigger(added?.payload)).toBe(
+      'project_member_events',
+    );
   });
 });
 

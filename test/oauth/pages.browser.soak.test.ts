@@ -120,11 +120,13 @@ describeInBrowser('an application, in a browser', () => {
     const { path, application, redirect_uri } = await prepare('Keyboard');
     const { page } = await open();
     await page.goto(path);
+    await page.locator('#login:focus').waitFor();
     await page.keyboard.type(user.username);
     await press(page, 'Tab');
     await page.keyboard.type(PASSWORD);
     await press(page, 'Enter');
     await page.getByRole('heading', { name: 'Authorize Keyboard?' }).waitFor();
+    await page.waitForLoadState();
     await tabTo(page, 'Authorize');
     await press(page, 'Enter');
     await page.waitForURL(`${origin}/callback?**`);

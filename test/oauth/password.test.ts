@@ -59,6 +59,11 @@ describe('the password grant', () => {
   test('gives administrator scopes to administrators only', async () => {
     expect(await exchange({ scope: 'api sudo' })).toMatchObject({ status: 400, body: { error: 'invalid_scope' } });
     expect((await exchange({ username: 'root', scope: 'api sudo' })).status).toBe(200);
+    await set({ admin_mode: true });
+    for (const scope of ['api sudo', 'api admin_mode']) {
+      expect(await exchange({ username: 'root', scope })).toMatchObject({ body: { error: 'invalid_scope' } });
+    }
+    await set({ admin_mode: false });
   });
 
   test('is refused with the same message for a wrong password, an unknown name and a user with a second factor', async () => {

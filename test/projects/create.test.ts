@@ -18,7 +18,7 @@ describe('POST /projects', () => {
       visibility: 'private',
       default_branch: 'main',
       empty_repo: true,
-      description_html: '<p>a &lt;b&gt; &amp; c</p>',
+      description_html: '<p dir="auto">a <b> &amp; c</b></p>',
       creator_id: user.id,
       import_status: 'none',
       issues_enabled: true,

@@ -22,7 +22,7 @@ describe('Project', () => {
       id: `gid://gitlab/Project/${project.id}`,
       name: 'Seen',
       nameWithNamespace: `${user.username} / Seen`,
-      descriptionHtml: '<p>d</p>',
+      descriptionHtml: '<p dir="auto">d</p>',
       visibility: 'private',
       readmeUrl: `${app().url}/${project.path_with_namespace}/-/blob/main/README.md`,
       importStatus: 'none',

@@ -135,6 +135,17 @@ describe('GET /projects', () => {
     }
   });
 
+  it('finds a long term as a whole, and not by its two ends', async () => {
+    const user = await app().make.user();
+    await app().make.project({ name: 'Quokka census of 2024', description: null }, user);
+    await app().make.project({ name: 'Quokka counts of 2024', description: null }, user);
+    await app().make.project({ name: 'Other', description: 'QUOKKA CENSUS of 2024, continued' }, user);
+    const list = async (query: string) => names(await app().as(user).get(`/projects?owned=true&${query}`)).sort();
+    expect(await list('search=quokka census of 2024')).toEqual(['Other', 'Quokka census of 2024']);
+    expect(await list('search=census of 2024&order_by=similarity')).toEqual(['Other', 'Quokka census of 2024']);
+    expect(await list('search=quokka 2024')).toEqual([]);
+  });
+
   it('paginates by offset and by id', async () => {
     const { make } = app();
     const user = await make.user();

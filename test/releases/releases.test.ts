@@ -44,7 +44,7 @@ describe('a release', () => {
     expect(body).toMatchObject({
       tag_name: 'v1/stable',
       name: 'v1/stable',
-      description_html: '<p>First &lt;em&gt;ever&lt;/em&gt;</p>',
+      description_html: '<p dir="auto">First <em>ever</em></p>',
       released_at: '2026-01-01T00:00:00.000Z',
       upcoming_release: false,
       author: { username: people.owner.username },
@@ -92,7 +92,7 @@ describe('a release', () => {
       },
       release: {
         name: 'v1/stable',
-        descriptionHtml: '<p>First &lt;em&gt;ever&lt;/em&gt;</p>',
+        descriptionHtml: '<p dir="auto">First <em>ever</em></p>',
         author: { username: people.owner.username },
         commit: { sha },
         milestones: [{ title: 'M1' }],

@@ -26,17 +26,20 @@ export const filledProject = async (
   const project = await app.make.project({ visibility: 'private', ...attributes }, owner);
   const tree = await workTree(folder);
   const remote = await remoteOf(app, project, owner);
-  const commit = async (named: Readonly<Record<string, string | Buffer>>, message: string): Promise<string> => {
+  const write = async (named: Readonly<Record<string, string | Buffer>>, message: string): Promise<void> => {
     for (const [name, content] of Object.entries(named)) {
       await mkdir(dirname(join(tree, name)), { recursive: true });
       await writeFile(join(tree, name), content);
     }
     await runGit(tree, 'add', '--all');
     await runGit(tree, 'commit', '-q', '--allow-empty', '-m', message);
+  };
+  const commit = async (named: Readonly<Record<string, string | Buffer>>, message: string): Promise<string> => {
+    await write(named, message);
     await runGit(tree, 'push', '-q', remote, 'HEAD');
     return runGit(tree, 'rev-parse', 'HEAD');
   };
+  if (Object.keys(files).length > 0) await write(files, 'Add files');
   await runGit(tree, 'push', '-q', remote, 'main');
-  if (Object.keys(files).length > 0) await commit(files, 'Add files');
   return { owner, project, tree, remote, path: (rest) => `/projects/${project.id}/repository${rest}`, commit };
 };

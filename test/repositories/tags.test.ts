@@ -1,6 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { runGitWith } from '../support/git.ts';
 import { eventsOf, remoteOf, runGit, useFolder, workTree } from './support.ts';
 
 const app = useApp();
@@ -193,5 +193,5 @@ describe('a tag', () => {
 const dated = async (tree: string, name: string, date: string): Promise<string> => {
   const head = await runGit(tree, 'rev-parse', 'HEAD');
   const input = `object ${head}\ntype commit\ntag ${name}\ntagger A <a@example.org> ${date}\n\n${name}\n`;
-  return execFileSync('git', ['mktag'], { cwd: tree, input }).toString().trim();
+  return runGitWith({ input }, tree, 'mktag');
 };

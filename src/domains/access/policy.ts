@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
-import { USER_SLOT } from '#platform/db/compiled.ts';
+import { JOB_PROJECT_SLOT, USER_SLOT } from '#platform/db/compiled.ts';
 import { GUEST, INTERNAL, OWNER, PUBLIC } from './model.ts';
 import {
   type Grants,
@@ -28,14 +28,15 @@ export const openFrom = (actor: Actor): number => {
 export const actorTemplate = (actor: Actor): Actor => ({
   ...actor,
   userId: actor.userId === null ? null : USER_SLOT,
+  ...(actor.job ? { job: { ...actor.job, projectId: JOB_PROJECT_SLOT } } : {}),
 });
 
 /** Returns a cache key of the actor's properties that shape the SQL text. */
-export const actorShape = ({ userId, isAdmin, isExternal, closedGroups }: Actor): string =>
-  `${userId === null ? '-' : 'u'}${isAdmin ? 'a' : ''}${isExternal ? 'x' : ''}${closedGroups?.length ? `c${closedGroups.join()}` : ''}`;
+export const actorShape = ({ userId, isAdmin, isExternal, closedGroups, openLabels, job }: Actor): string =>
+  `${userId === null ? '-' : 'u'}${isAdmin ? 'a' : ''}${isExternal ? 'x' : ''}${job ? 'j' : ''}${closedGroups?.length ? `c${closedGroups.join()}` : ''}${openLabels ? `l${openLabels.join()}` : ''}`;
 
-/** A user, and the groups whose IP restrictions exclude them. */
-type Person = Pick<Actor, 'userId' | 'closedGroups'>;
+/** A user, what restrictions leave open to them, and their job if it acts for them. */
+type Person = Pick<Actor, 'userId' | 'closedGroups' | 'openLabels' | 'job'>;
 
 /**
  * The groups whose IP restrictions exclude the request, as an array, or null when there are none. Contains ids only,
@@ -47,6 +48,42 @@ const closedTo = ({ closedGroups }: Person): RawBuilder<unknown> | null =>
 /** Selects the ids of all namespaces in those groups. */
 const closedNamespaces = (closed: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`(select c.id from namespaces c where c.traversal_ids && ${closed})`;
+
+/** The digests as an array. They are hexadecimal. */
+const digestsIn = (labels: readonly string[]): RawBuilder<unknown> => sql`${sql.lit(`{${labels.join()}}`)}::text[]`;
+
+/** Whether the external service opens the project row `alias` to the person. Null if no service decides. */
+const labelIsOpen = ({ openLabels }: Person, alias: string): RawBuilder<boolean> | null =>
+  openLabels === undefined
+    ? null
+    : sql<boolean>`exists (select 1 from projects l where l.id = ${sql.ref(`${alias}.id`)}
+        and md5(l.external_authorization_classification_label) = any (${digestsIn(openLabels)}))`;
+
+/**
+ * Whether the user's roles on the project row `alias` count for the request: no IP restriction excludes its address, the
+ * external service opens the project, and if it carries a job's token, the project admits the project of the job. Null if
+ * all roles count.
+ */
+const rolesCount = (person: Person, alias: string): RawBuilder<boolean> | null => {
+  const closed = closedTo(person);
+  const conditions: RawBuilder<boolean>[] = [];
+  if (closed) conditions.push(sql`${sql.ref(`${alias}.namespace_id`)} not in ${closedNamespaces(closed)}`);
+  const label = labelIsOpen(person, alias);
+  if (label) conditions.push(label);
+  if (person.job) conditions.push(jobReaches(person.job.projectId, alias));
+  return conditions.length === 0 ? null : sql<boolean>`(${sql.join(conditions, sql` and `)})`;
+};
+
+/** Whether the project row `alias` admits jobs of the project: its own, and those on its allowlist (reference: ci §7). */
+const jobReaches = (projectId: number, alias: string): RawBuilder<boolean> => {
+  const id = sql.ref(`${alias}.id`);
+  return sql<boolean>`(${id} = ${projectId}
+    or exists (select 1 from projects a where a.id = ${id} and not a.ci_inbound_job_token_scope_enabled)
+    or exists (select 1 from job_token_projects a where a.project_id = ${id} and a.target_project_id = ${projectId})
+    or exists (select 1 from job_token_groups a join projects jp on jp.id = ${projectId}
+      join namespaces jn on jn.id = jp.namespace_id
+      where a.project_id = ${id} and a.target_group_id = any (jn.traversal_ids)))`;
+};
 
 /** Selects the ids of the namespaces where the user has at least the role `least`, in any way. */
 export const namespacesOf = (person: Person, least: number | RawBuilder<number> = GUEST): RawBuilder<number> => {
@@ -139,7 +176,9 @@ export const projectIsVisible = (actor: Actor, alias = 'projects', lookup: Looku
 /** Whether the actor can see the project row `alias` without membership. */
 export const projectIsOpen = (actor: Actor, alias = 'projects'): RawBuilder<boolean> => {
   const visibility = sql.ref(`${alias}.visibility_level`);
-  const open = sql<boolean>`${visibility} >= ${sql.lit(openFrom(actor))}`;
+  const label = actor.isAdmin ? null : labelIsOpen(actor, alias);
+  const isShown = sql<boolean>`${visibility} >= ${sql.lit(openFrom(actor))}`;
+  const open = label ? sql<boolean>`(${isShown} and ${label})` : isShown;
   const closed = actor.isAdmin ? null : closedTo(actor);
   if (!closed) return open;
   return sql<boolean>`(${open} and (${visibility} >= ${sql.lit(PUBLIC)}
@@ -160,9 +199,8 @@ export const projectIsMine = (
     return sql`exists (${granted(grants, sql`1`, { user: person.userId, place, least })}${end})`;
   });
   const mine = sql<boolean>`(${sql.join(ways, sql` or `)})`;
-  const namespace = sql.ref(`${alias}.namespace_id`);
-  const closed = closedTo(person);
-  return closed ? sql<boolean>`(${mine} and ${namespace} not in ${closedNamespaces(closed)})` : mine;
+  const counting = rolesCount(person, alias);
+  return counting ? sql<boolean>`(${mine} and ${counting})` : mine;
 };
 
 /**
@@ -170,11 +208,11 @@ export const projectIsMine = (
  * starts from the memberships. It is a subselect with the columns of projects.
  */
 export const projectsHeld = (person: Person, least: number | RawBuilder<number>): RawBuilder<unknown> => {
-  const closed = closedTo(person);
-  const outside = closed ? sql` and p.namespace_id not in ${closedNamespaces(closed)}` : sql``;
-  return sql`(select p.* from projects p where p.namespace_id in ${namespacesOf(person, least)}
+  const counting = rolesCount(person, 'p');
+  const and = counting ? sql` and ${counting}` : sql``;
+  return sql`(select p.* from projects p where p.namespace_id in ${namespacesOf(person, least)}${and}
     union all
-    select p.* from projects p where p.id in ${projectsOf(person, least)}${outside}
+    select p.* from projects p where p.id in ${projectsOf(person, least)}${and}
       and p.namespace_id not in ${namespacesOf(person, least)})`;
 };
 
@@ -200,13 +238,11 @@ const highest = (grants: Grants, userId: number | null, place: RawBuilder<unknow
  * `s` of an outer query. The highest of the others is their role on the project.
  */
 export const projectLevels = (person: Person, alias = 'projects') => {
-  const closed = closedTo(person);
+  const counting = rolesCount(person, alias);
   const namespace = sql.ref(`${alias}.namespace_id`);
   const level = (grants: Grants, place: RawBuilder<unknown>) => {
     const role = highest(grants, person.userId, place);
-    return closed
-      ? sql<number | null>`case when ${namespace} not in ${closedNamespaces(closed)} then ${role} end`
-      : role;
+    return counting ? sql<number | null>`case when ${counting} then ${role} end` : role;
   };
   const id = sql.ref(`${alias}.id`);
   return {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { granted, holdersOfProject, MEMBER_ROLES } from './roles.ts';
+import { granted, holdersOfProject, MEMBER_ROLES, NAMESPACE_ROLES } from './roles.ts';
 
 /** Returns those of the given users who hold at least the role `least` on the project. */
 export const usersWithProjectLevel = async (
@@ -25,6 +25,39 @@ export const usersByProjectLevel = async (
     join projects p on p.id = asked.project_id
     where exists (${holdersOfProject('p', { user: sql.ref('asked.user_id'), least })})`.execute(ctx.db);
   const found = Map.groupBy(rows, ({ id }) => id);
+  return new Map([...found].map(([id, users]) => [id, new Set(users.map((row) => row.user_id))]));
+};
+
+/** Returns those of the given users who hold at least the role `least` on the group. */
+export const usersWithGroupLevel = async (
+  ctx: Pick<Context, 'db'>,
+  groupId: number,
+  userIds: readonly number[],
+  least: number,
+): Promise<ReadonlySet<number>> => {
+  const { rows } = await sql<{ user_id: number }>`${granted(NAMESPACE_ROLES, NAMESPACE_ROLES.user, {
+    users: sql`${userIds}::bigint[]`,
+    place: groupId,
+    least,
+  })}`.execute(ctx.db);
+  return new Set(rows.map((row) => row.user_id));
+};
+
+/** The same for several groups, by group. Groups where nobody holds the role are absent. */
+export const usersByGroupLevel = async (
+  ctx: Pick<Context, 'db'>,
+  groupIds: readonly number[],
+  userIds: readonly number[],
+  least: number,
+): Promise<ReadonlyMap<number, ReadonlySet<number>>> => {
+  if (groupIds.length === 0) return new Map();
+  const { place, user } = NAMESPACE_ROLES;
+  const { rows } = await sql<{ group_id: number; user_id: number }>`${granted(
+    NAMESPACE_ROLES,
+    sql`${place} as group_id, ${user} as user_id`,
+    { users: sql`${userIds}::bigint[]`, places: sql`${groupIds}::bigint[]`, least },
+  )}`.execute(ctx.db);
+  const found = Map.groupBy(rows, ({ group_id }) => group_id);
   return new Map([...found].map(([id, users]) => [id, new Set(users.map((row) => row.user_id))]));
 };
 

@@ -1,8 +1,10 @@
 import { BlockList, isIP } from 'node:net';
 import { sql } from 'kysely';
 import { defineCache } from '#platform/cache.ts';
-import type { Actor, Services, Tx } from '#platform/context.ts';
-import { isAddressRange } from '#platform/trusted-proxies.ts';
+import type { Actor, Context, Services, Tx } from '#platform/context.ts';
+import { definePort } from '#platform/port.ts';
+import { parseAddressRanges } from '#platform/trusted-proxies.ts';
+import type { OpenLabels } from './labels.ts';
 
 // Top-level groups can restrict the networks they are reached from (specification 3 §2.1, ip_restriction_ranges). Few
 // do, so all restrictions are cached in memory, and requests pay for them only when there are some.
@@ -24,15 +26,41 @@ const cachedRestrictions = defineCache<'all', Promise<readonly Restriction[]>>({
   ttlMs: 60_000,
 });
 
+/** Returns the setting `globally_allowed_ips`: the networks that no group excludes, as `parseAddressRanges` takes them. */
+export const globallyAllowedNetworks = definePort<Pick<Context, 'services'>, [], Promise<string>>(
+  'globallyAllowedNetworks',
+);
+
 /**
- * Returns the actors with the groups whose current restrictions exclude their address. Code that authorises an actor
- * again later, such as a subscription, must use this result.
+ * Returns for each actor the labels that an external service opens to them now, or undefined if it does not decide about
+ * them. With `current`, labels that projects got a moment ago count too.
  */
-export const withClosedGroups = async (services: Services, actors: readonly Actor[]): Promise<readonly Actor[]> => {
+export const labelsOpenTo = definePort<
+  Pick<Context, 'services'>,
+  [actors: readonly Actor[], options: { readonly current: boolean }],
+  Promise<readonly (OpenLabels | undefined)[]>
+>('labelsOpenTo');
+
+/**
+ * Returns the actors with the groups whose current restrictions exclude their address, and with the labels of projects that
+ * an external service opens to them. Code that authorises an actor again later, such as a subscription, must use this
+ * result.
+ */
+export const withClosedGroups = async (
+  services: Services,
+  actors: readonly Actor[],
+  options = { current: false },
+): Promise<readonly Actor[]> => {
   const restrictions = await restrictionsOf(services);
-  return actors.map((actor) => {
-    const closed = closedTo(restrictions, actor);
-    return closed.length === 0 && !actor.closedGroups?.length ? actor : { ...actor, closedGroups: closed };
+  const isAllowed = restrictions.length === 0 ? null : await globallyAdmitting(services);
+  const labels = await labelsOpenTo({ services }, actors, options);
+  return actors.map((actor, index) => {
+    const closed = isAllowed?.(actor.address ?? '') ? NONE : closedTo(restrictions, actor);
+    const open = labels[index];
+    const isUnrestricted = closed.length === 0 && open === undefined;
+    const isSame = isUnrestricted && !actor.closedGroups?.length && actor.openLabels === undefined;
+    if (isSame) return actor;
+    return { ...actor, closedGroups: closed, openLabels: open?.digests, unansweredLabels: open?.unanswered };
   });
 };
 
@@ -51,17 +79,23 @@ export const tellOfRestrictions = async (tx: Tx): Promise<void> => {
   await sql`select pg_notify(${RESTRICTIONS_CHANNEL}, '')`.execute(tx.db);
 };
 
-/** Parses a list of networks. Returns null when one is invalid. */
-export const networksIn = (ranges: string): readonly string[] | null => {
-  const all = ranges
-    .split(',')
-    .map((range) => range.trim())
-    .filter((range) => range !== '');
-  return all.every(isAddressRange) ? all : null;
-};
-
 /** Whether the address is in one of the networks. */
 export const isWithin = (networks: readonly string[], ip: string): boolean => admitting(networks)(ip);
+
+/** Whether no group may exclude the address. */
+export const isGloballyAllowed = async (services: Services, ip: string): Promise<boolean> =>
+  (await globallyAdmitting(services))(ip);
+
+/** The parsed setting, by its text. */
+const parsedNetworks = defineCache<string, (ip: string) => boolean>({ name: 'globally allowed networks', limit: 1 });
+
+const globallyAdmitting = async (services: Services): Promise<(ip: string) => boolean> => {
+  const text = await globallyAllowedNetworks({ services });
+  const cache = parsedNetworks(services);
+  const admits = cache.get(text) ?? admitting(parseAddressRanges(text) ?? []);
+  cache.set(text, admits);
+  return admits;
+};
 
 const admitting = (networks: readonly string[]): ((ip: string) => boolean) => {
   const list = new BlockList();
@@ -94,7 +128,7 @@ const readRestrictions = async ({ db }: Services): Promise<readonly Restriction[
     .orderBy('id')
     .execute();
   return rows.flatMap(({ id, ip_restriction_ranges }) => {
-    const networks = networksIn(ip_restriction_ranges ?? '');
+    const networks = parseAddressRanges(ip_restriction_ranges ?? '');
     // An empty list restricts nothing.
     if (networks !== null && networks.length === 0) return [];
     return { id, admits: networks === null ? () => false : admitting(networks) };

@@ -24,6 +24,11 @@ const target = { cn: text().optional(), filter: text().optional() };
 const rules = [atLeastOneOf('cn', 'filter'), exclusive('cn', 'filter')] as const;
 
 /** Specification 3 §4.6. */
+const LINKS = {
+  replacedBy: 'DELETE /groups/:id/ldap_group_links with the parameters `cn` and `provider`',
+  successor: '/groups/:id/ldap_group_links',
+};
+
 export const routes: readonly Route[] = [
   listRoute({
     path: '/groups/:id/ldap_group_links',
@@ -64,7 +69,7 @@ export const routes: readonly Route[] = [
     path: '/groups/:id/ldap_group_links/:cn',
     tag,
     summary: 'Delete the LDAP group links of this name',
-    description: 'Deprecated: give `cn` and `provider` as parameters.',
+    deprecated: LINKS,
     input: { id: idOrPath(), cn: text() },
     response: null,
     run: async (ctx, { id, cn }) => deleteLdapGroupLinks(ctx, await getGroup(ctx, id), { cn }),
@@ -74,7 +79,7 @@ export const routes: readonly Route[] = [
     path: '/groups/:id/ldap_group_links/:provider/:cn',
     tag,
     summary: 'Delete an LDAP group link of a provider',
-    description: 'Deprecated: give `cn` and `provider` as parameters.',
+    deprecated: LINKS,
     input: { id: idOrPath(), cn: text(), provider: text() },
     response: null,
     run: async (ctx, { id, ...link }) => deleteLdapGroupLinks(ctx, await getGroup(ctx, id), link),

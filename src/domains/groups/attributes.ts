@@ -1,13 +1,9 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
+import type { Protection } from '#domains/settings/protection.ts';
 import { namespacePathProblems } from '#domains/users/namespace-path.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import {
-  PROJECT_CREATION_LEVELS,
-  type ProtectionDefaults,
-  SHARED_RUNNERS_SETTINGS,
-  SUBGROUP_CREATION_LEVELS,
-} from './model.ts';
+import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
 
 /** Rejects NUL and lone surrogates, which Postgres cannot store. */
 const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
@@ -66,6 +62,12 @@ export const groupAttributes = z
     math_rendering_limits_enabled: z.boolean(),
     lock_math_rendering_limits_enabled: z.boolean(),
     shared_runners_setting: z.enum(SHARED_RUNNERS_SETTINGS),
+    /** MiB. Null: as the group above, or the instance. For administrators. */
+    max_artifacts_size: z
+      .int()
+      .min(1, 'must be greater than or equal to 1')
+      .max(1_000_000, 'must be less than or equal to 1000000')
+      .nullable(),
     service_access_tokens_expiration_enforced: z.boolean(),
   })
   .partial();
@@ -119,7 +121,7 @@ export const columnsOf = (attributes: GroupAttributes) => {
 /** Completes a partial protection with its current values. */
 export const mergedProtection = (
   given: GroupAttributes['default_branch_protection_defaults'],
-  present: ProtectionDefaults,
+  present: Protection,
 ): GroupAttributes['default_branch_protection_defaults'] =>
   given && {
     allowed_to_push: given.allowed_to_push ?? [...present.allowed_to_push],
@@ -134,8 +136,8 @@ export const mergedProtection = (
  */
 export const protectionOf = (
   group: { readonly default_branch_protection_defaults: unknown },
-  instance: ProtectionDefaults,
-): ProtectionDefaults => {
+  instance: Protection,
+): Protection => {
   const given = group.default_branch_protection_defaults;
   const own = protectionDefaults.safeParse(given);
   const isSet = typeof given === 'object' && given !== null && Object.keys(given).length > 0;

@@ -4,6 +4,7 @@ import { OWNER, visibilityLevel, visibilityName, wasAsOpen } from '#domains/acce
 import { projectIsVisible } from '#domains/access/policy.ts';
 import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import type { Settings } from '#domains/settings/registry.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -36,7 +37,7 @@ import {
   relocateTree,
   requireUnmarked,
 } from './tree.ts';
-import { highestUnrestricted, requireUnrestricted } from './visibility.ts';
+import { aboveParent, checkVisibility, highestUnrestricted, levelsIn, requireUnrestricted } from './visibility.ts';
 
 interface Picture {
   /** Null removes the avatar. */
@@ -69,6 +70,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   const errors = attributeErrors(attributes, { topLevel: parent === null });
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const settings = await getSettings(ctx);
+  requireProtectionRight(ctx, settings, attributes);
   if (attributes.visibility) await requireUnrestricted(ctx, visibilityLevel(attributes.visibility));
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
 
@@ -118,6 +120,17 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   );
 };
 
+/** @throws `forbidden` if only administrators can change the protection of default branches, and the caller wants to */
+const requireProtectionRight = (
+  { actor }: Pick<Context, 'actor'>,
+  { group_owners_can_manage_default_branch_protection: isAllowed }: Settings,
+  { default_branch_protection_defaults: wanted }: GroupAttributes,
+): void => {
+  if (wanted !== undefined && !isAllowed && !actor.isAdmin) {
+    throw forbidden('only administrators can change the default branch protection of groups');
+  }
+};
+
 /**
  * Changes a group. Undefined attributes stay as they are. A new path or name applies to everything below, and old paths
  * redirect to the new ones.
@@ -130,13 +143,15 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
   const changes = given.ip_restriction_ranges?.trim() === '' ? { ...given, ip_restriction_ranges: null } : given;
   const found = await getGroup(ctx, id);
   requireGroupAbility(ctx, found, 'admin_group');
+  if (changes.max_artifacts_size !== undefined && !ctx.actor.isAdmin) throw forbidden();
   const errors = {
     ...attributeErrors(changes, { topLevel: found.parent_id === null }),
-    ...networkErrors(ctx, found, changes.ip_restriction_ranges),
+    ...(await networkErrors(ctx, found, changes.ip_restriction_ranges)),
   };
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const { visibility } = changes;
   const settings = await getSettings(ctx);
+  requireProtectionRight(ctx, settings, changes);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
 
   const updated = await sayingTaken(() =>
@@ -270,46 +285,6 @@ const requireTopLevel = async (ctx: Context): Promise<void> => {
   if (ctx.actor.userId === null) throw unauthenticated();
   const user = await getUser(ctx, ctx.actor.userId);
   if (!user.can_create_group || user.external) throw forbidden();
-};
-
-/** Returns the levels of the groups and of the projects in them. */
-const levelsIn = async (tx: Tx, ids: readonly number[]): Promise<readonly number[]> => {
-  const { rows } = await sql<{ level: number }>`
-    select visibility_level as level from namespaces where id = any (${ids}::bigint[])
-    union select visibility_level from projects where namespace_id = any (${ids}::bigint[]) order by level`.execute(
-    tx.db,
-  );
-  return rows.map(({ level }) => level);
-};
-
-const aboveParent = (level: number, parentLevel: number) =>
-  invalid({
-    visibility_level: [
-      `${visibilityName(level)} is not allowed since the parent group has a ${visibilityName(parentLevel)} visibility.`,
-    ],
-  });
-
-/**
- * Checks that nothing is more visible than its parent. Only direct children are checked, as they limit everything
- * below.
- */
-const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: Place | null): Promise<void> => {
-  if (level === group.visibility_level) return;
-  await requireUnrestricted(tx, level);
-  if (parent && level > parent.visibility_level) throw aboveParent(level, parent.visibility_level);
-  if (level > group.visibility_level) return;
-  const { rows } = await sql<{ groups: boolean; projects: boolean }>`
-    select exists (select 1 from namespaces where parent_id = ${group.id} and visibility_level > ${level}) as groups,
-           exists (select 1 from projects where namespace_id = ${group.id} and visibility_level > ${level}) as projects`.execute(
-    tx.db,
-  );
-  const problems: string[] = [];
-  const name = visibilityName(level);
-  if (rows[0]?.groups) problems.push(`${name} is not allowed since there are sub-groups with higher visibility.`);
-  if (rows[0]?.projects) {
-    problems.push(`${name} is not allowed since this group contains projects with higher visibility.`);
-  }
-  if (problems.length > 0) throw invalid({ visibility_level: problems });
 };
 
 /** Checks that the source of file templates is a project in the group that the caller can see. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
-import { subgroupBody } from './webhook.ts';
+import { groupBody } from './webhook.ts';
 
 const parent = z.object({ id: z.number(), name: z.string(), path: z.string(), full_path: z.string() });
 
@@ -16,14 +16,15 @@ const group = z.object({
 });
 export type GroupPayload = z.output<typeof group>;
 
-const trigger = (payload: GroupPayload) => (payload.parent ? 'subgroup_events' : null);
+/** Only system hooks hear of groups at the top. */
+const trigger = (payload: GroupPayload) => (payload.parent ? 'subgroup_events' : 'group_events');
 
 const created = group.extend({ owner_id: z.number().nullable() });
 
 /** `owner_id` is the first member. */
 export const groupCreated = defineEvent<z.output<typeof created>>('group.created', created, {
   trigger,
-  body: subgroupBody('subgroup_create'),
+  body: groupBody('create'),
 });
 
 /**
@@ -45,7 +46,7 @@ const deleted = group.extend({
  */
 export const groupDeleted = defineEvent<z.output<typeof deleted>>('group.deleted', deleted, {
   trigger,
-  body: subgroupBody('subgroup_destroy'),
+  body: groupBody('destroy'),
 });
 
 const marked = group.extend({ marked_for_deletion_on: z.string().nullable() });

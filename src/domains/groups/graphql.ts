@@ -1,20 +1,20 @@
 import { ObjectFieldBuilder, type ObjectFieldThunk } from '@pothos/core';
-import { AccessLevelEnum, AccessLevelRef, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
+import { AccessLevelRef, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { type Visibility, visibilityName } from '#domains/access/model.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
-import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Selection } from '#graphql/lookahead.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { protectionOf } from './attributes.ts';
-import { listGroups, listGroupsBelow, listGroupsSharedWith } from './listing.ts';
+import { listGroupsBelow, listGroupsSharedWith } from './listing.ts';
 import { namespaceAvatarUrl, namespaceWebUrl, SHARED_RUNNERS_SETTINGS } from './model.ts';
 import { canOnGroup, type GroupAbility } from './policy.ts';
-import { findGroup, findNamespace, type GroupRow, type NamespaceRow, namespacesByIds } from './queries.ts';
+import { type GroupRow, type NamespaceRow, namespacesByIds } from './queries.ts';
 import { sharesByNamespaceIds } from './shares.ts';
 import { type GroupStatistics, groupCountsByIds, groupStatisticsByIds } from './summaries.ts';
 
@@ -210,7 +210,10 @@ GroupRef.implement({
     fullName: t.exposeString('full_name', { nullable: false }),
     fullPath: t.exposeID('full_path', { nullable: false }),
     description: t.exposeString('description', { nullable: true }),
-    descriptionHtml: t.string({ nullable: true, resolve: (group) => descriptionHtml(group.description) }),
+    descriptionHtml: t.string({
+      nullable: true,
+      resolve: ({ id, description }, _args, ctx) => loadHtml(ctx, { text: description, home: { kind: 'group', id } }),
+    }),
     visibility: t.string({ nullable: true, resolve: (group) => visibilityName(group.visibility_level) }),
     webUrl: t.string({ nullable: false, resolve: (group, _args, ctx) => namespaceWebUrl(ctx, group) }),
     avatarUrl: t.string({ nullable: true, resolve: (group, _args, ctx) => namespaceAvatarUrl(ctx, group) }),
@@ -318,81 +321,3 @@ GroupRef.implement({
     userPermissions: t.field({ type: GroupPermissions, nullable: false, resolve: (group) => group }),
   }),
 });
-
-const SORTS = {
-  NAME_ASC: { orderBy: 'name', sort: 'asc' },
-  NAME_DESC: { orderBy: 'name', sort: 'desc' },
-  PATH_ASC: { orderBy: 'path', sort: 'asc' },
-  PATH_DESC: { orderBy: 'path', sort: 'desc' },
-  ID_ASC: { orderBy: 'id', sort: 'asc' },
-  ID_DESC: { orderBy: 'id', sort: 'desc' },
-  SIMILARITY: { orderBy: 'similarity', sort: 'desc' },
-} as const;
-
-const GroupSort = builder.enumType('GroupSort', {
-  values: ['NAME_ASC', 'NAME_DESC', 'PATH_ASC', 'PATH_DESC', 'ID_ASC', 'ID_DESC', 'SIMILARITY'],
-});
-
-builder.queryField('group', (t) =>
-  t.field({
-    type: GroupRef,
-    nullable: true,
-    args: { fullPath: t.arg.id({ required: true }) },
-    resolve: (_root, { fullPath }, ctx) => findGroup(ctx, { path: fullPath }),
-  }),
-);
-
-builder.queryField('namespace', (t) =>
-  t.field({
-    type: NamespaceRef,
-    nullable: true,
-    args: { fullPath: t.arg.id({ required: true }) },
-    resolve: (_root, { fullPath }, ctx) => findNamespace(ctx, { path: fullPath }),
-  }),
-);
-
-builder.queryField('groups', (t) =>
-  t.connection(
-    {
-      type: GroupRef,
-      nullable: true,
-      args: {
-        search: t.arg.string(),
-        sort: t.arg({ type: GroupSort, defaultValue: 'NAME_ASC' }),
-        ids: t.arg({ type: ['GroupID'] }),
-        topLevelOnly: t.arg.boolean(),
-        ownedOnly: t.arg.boolean(),
-        allAvailable: t.arg.boolean({ defaultValue: true }),
-        visibility: t.arg({ type: VisibilityLevelsEnum }),
-        minAccessLevel: t.arg({ type: AccessLevelEnum }),
-        parentPath: t.arg.id(),
-        skipGroups: t.arg({ type: ['GroupID'] }),
-        markedForDeletionOn: t.arg({ type: 'Date' }),
-        repositoryStorage: t.arg.string({ description: 'Administrators only.' }),
-      },
-      resolve: async (_root, args, ctx, info) => {
-        const parent = args.parentPath == null ? undefined : await findGroup(ctx, { path: args.parentPath });
-        return listConnection(
-          args,
-          info,
-          listGroups(ctx, {
-            // If the caller cannot see the parent group, the list is empty.
-            ids: parent === null ? [] : (args.ids ?? undefined),
-            ancestorId: parent?.id,
-            search: args.search ?? undefined,
-            topLevelOnly: args.topLevelOnly ?? undefined,
-            owned: args.ownedOnly ?? undefined,
-            allAvailable: args.allAvailable ?? true,
-            visibility: args.visibility ?? undefined,
-            minAccessLevel: args.minAccessLevel ?? undefined,
-            skipIds: args.skipGroups ?? undefined,
-            markedForDeletionOn: args.markedForDeletionOn ?? undefined,
-            repositoryStorage: args.repositoryStorage ?? undefined,
-            ...SORTS[args.sort ?? 'NAME_ASC'],
-          }),
-        );
-      },
-    },
-    GroupConnection,
-  ),
-);

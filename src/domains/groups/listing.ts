@@ -7,7 +7,7 @@ import type { Actor, Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
-import { containing } from '#platform/db/like.ts';
+import { containing, endsOf } from '#platform/db/like.ts';
 import { badCursor, isBadCursor, type List, type SortKey, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
@@ -48,6 +48,8 @@ interface FoundGroup extends RowVersion {
   readonly id: number;
   readonly access_level: number;
   readonly relevance?: number;
+  /** Of all matches, if the page was cut out of them. */
+  readonly total?: number;
 }
 
 interface ListedGroup extends GroupRow {
@@ -66,6 +68,7 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
   const direction = filter.orderBy === 'similarity' ? (filter.search ? 'desc' : 'asc') : (filter.sort ?? 'asc');
   const values = valuesOf(filter);
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;
+  let total: number | null = null;
   return {
     rows: async (window) => {
       const statement = statements.get(ctx, `list|${shape}|${order}|${direction}|${windowShape(window)}`, () =>
@@ -78,17 +81,20 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
           ...cursorSlots('after', window.after),
           ...cursorSlots('before', window.before),
         });
+        total = rows[0]?.total ?? null;
         return await withColumns(ctx, rows);
       } catch (error) {
         throw isBadCursor(error, window) ? badCursor() : error;
       }
     },
-    count: (atMost) =>
-      countUnlessLarge(ctx, `groups|${shape}|${actor.userId}|${JSON.stringify(filter)}`, atMost, async () => {
+    count: async (atMost) => {
+      if (total !== null) return Math.min(total, atMost + 1);
+      return countUnlessLarge(ctx, `groups|${shape}|${actor.userId}|${JSON.stringify(filter)}`, atMost, async () => {
         const statement = statements.get(ctx, `count|${shape}`, () => countStatement(actorTemplate(actor), filter));
         const [row] = await runCompiled<{ count: number }>(ctx, statement, { ...values, at_most: atMost + 1 });
         return row?.count ?? 0;
-      }),
+      });
+    },
     cursorOf: (row: ListedGroup) =>
       order === 'id' ? [row.id] : [order === 'similarity' ? (row.relevance ?? null) : row[order], row.id],
   };
@@ -159,7 +165,8 @@ const statements = new CompiledStatements();
 
 /**
  * Builds the statement for one page. If the caller reaches groups in several ways, each way is read separately, in
- * order and limited to the page: no single index returns all of them in order.
+ * order and limited to the page: no single index returns all of them in order. What no index returns in order is read
+ * as a whole, with the total.
  */
 const pageStatement = (
   actor: Actor,
@@ -169,38 +176,49 @@ const pageStatement = (
   window: Window,
 ): RawBuilder<unknown> => {
   const key = keys[order];
-  const row = key ? sql`(${key}, namespaces.id)` : sql`namespaces.id`;
   const cursor = (name: string) =>
     key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
   const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
   const ascending = direction === 'asc';
   const way = sql.raw(ascending !== (window.backwards ?? false) ? 'asc' : 'desc');
-  const all = narrowed(actor, filter, slot);
-  if (window.after) all.push(sql`${row} ${comparison(ascending)} ${cursor('after')}`);
-  if (window.before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
-  const relevance = order === 'similarity' ? sql`, ${key} as relevance` : sql``;
-  const matching = sql.join(all, sql` and `);
+  const cursors = (by: RawBuilder<unknown> | null): RawBuilder<unknown>[] => {
+    const row = by ? sql`(${by}, namespaces.id)` : sql`namespaces.id`;
+    return [
+      ...(window.after ? [sql`${row} ${comparison(ascending)} ${cursor('after')}`] : []),
+      ...(window.before ? [sql`${row} ${comparison(!ascending)} ${cursor('before')}`] : []),
+    ];
+  };
   const ordered = (by: RawBuilder<unknown> | null) =>
     sql`order by ${by ? sql`${by} ${way}, ` : sql``}namespaces.id ${way}`;
+  const isSimilarity = order === 'similarity';
   const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
+  const versioned = sql`namespaces.id, ${versionOf('namespaces')}${isSimilarity ? sql`, ${key} as relevance` : sql``}`;
+  const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${isSimilarity ? sql`, namespaces.relevance` : sql``}, ${level}`;
+  const outer = isSimilarity ? sql.ref('namespaces.relevance') : key;
   // The limit is a literal: a generic plan would assume a tenth of the table.
   const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
-  const [first = sql`false`, ...others] = reachOf(actor, filter, slot);
-  if (others.length === 0) {
-    return sql`select namespaces.id, ${versionOf('namespaces')}${relevance}, ${level} from namespaces where ${first} and ${matching} ${ordered(key)} ${limit}`;
+  const reach = reachOf(actor, filter, slot);
+  const matching = and(narrowed(actor, filter, slot));
+  const select = (way: RawBuilder<unknown>) =>
+    sql`select ${versioned}, namespaces.name, namespaces.path from namespaces where ${way} and ${matching}`;
+  if (isSimilarity || isByRole(actor, filter)) {
+    return sql`with found as materialized (${sql.join(reach.map(select), sql` union all `)})
+      select ${found}, (select count(*) from found) as total from found namespaces where ${and(cursors(outer))} ${ordered(outer)} ${limit}`;
   }
+  const [first = sql`false`, ...others] = reach;
+  const near = and([matching, ...cursors(key)]);
+  if (others.length === 0)
+    return sql`select ${versioned}, ${level} from namespaces where ${first} and ${near} ${ordered(key)} ${limit}`;
   const upTo = window.offset ? sql`limit ${sql.lit(window.limit)} + ${slot('offset')}::bigint` : limit;
-  const arms = [first, ...others].map(
-    (reach) =>
-      sql`(select namespaces.id, namespaces.name, namespaces.path, ${versionOf('namespaces')}${relevance} from namespaces where ${reach} and ${matching} ${ordered(key)} ${upTo})`,
-  );
-  const outer = order === 'similarity' ? sql.ref('namespaces.relevance') : key;
-  const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${order === 'similarity' ? sql`, namespaces.relevance` : sql``}`;
-  return sql`select ${found}, ${level} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
+  const arms = reach.map((each) => sql`(${select(each)} and ${and(cursors(key))} ${ordered(key)} ${upTo})`);
+  return sql`select ${found} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
 };
 
+const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
+  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+
 const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> => {
-  const matching = sql.join(narrowed(actor, filter, slot), sql` and `);
+  const matching = and(narrowed(actor, filter, slot));
   const arms = reachOf(actor, filter, slot).map(
     (reach) => sql`select 1 from namespaces where ${reach} and ${matching}`,
   );
@@ -218,19 +236,22 @@ const keys: Readonly<Record<GroupOrder, RawBuilder<unknown> | null>> = {
 /** Places a filter value: in a slot of a cached statement, or as the value itself. */
 type Put = (name: string) => unknown;
 
+/** Returns true if the list has only groups where the caller holds a role. */
+const isByRole = (actor: Actor, filter: GroupFilter): boolean =>
+  leastOf(filter) > 0 || (actor.userId !== null && !(filter.allAvailable ?? actor.isAdmin));
+
+const leastOf = ({ owned, minAccessLevel }: GroupFilter): number => Math.max(owned ? OWNER : 0, minAccessLevel ?? 0);
+
 /** Returns the ways in which the caller reaches groups of this list. The ways do not overlap. */
 const reachOf = (actor: Actor, filter: GroupFilter, put: Put): readonly RawBuilder<boolean>[] => {
-  const least = Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0);
-  if (least > 0 || (actor.userId !== null && !(filter.allAvailable ?? actor.isAdmin))) {
-    if (actor.userId === null) return [sql<boolean>`false`];
-    return [sql<boolean>`namespaces.id in ${namespacesOf(actor, sql`${put('least')}::int`)}`];
-  }
-  return namespaceReach(actor);
+  if (!isByRole(actor, filter)) return namespaceReach(actor);
+  if (actor.userId === null) return [sql<boolean>`false`];
+  return [sql<boolean>`namespaces.id in ${namespacesOf(actor, sql`${put('least')}::int`)}`];
 };
 
 const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [sql`namespaces.kind = 'group'`];
-  if (filter.search) all.push(matches(filter.search, filter.searchPaths ?? false, sql`${put('pattern')}::text`));
+  if (filter.search) all.push(matches(filter.search.trim(), filter.searchPaths ?? false, put));
   if (filter.ids) all.push(sql`namespaces.id = any (${put('ids')}::bigint[])`);
   if (filter.skipIds?.length) all.push(sql`namespaces.id <> all (${put('skipIds')}::bigint[])`);
   if (filter.visibility) all.push(sql`namespaces.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
@@ -256,16 +277,23 @@ const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unkno
 const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`namespaces.id in (${placesSharedWith('namespace', groupId)})`;
 
-const matches = (search: string, pathsOnly: boolean, pattern: RawBuilder<unknown>): RawBuilder<unknown> => {
-  if (pathsOnly) return sql`namespaces.path ilike ${pattern}`;
+const matches = (search: string, pathsOnly: boolean, put: Put): RawBuilder<unknown> => {
+  const pattern = sql`${put('pattern')}::text`;
   // A search term with a slash is a path in the tree.
-  if (search.includes('/')) return sql`namespaces.full_path ilike ${pattern}`;
-  return sql`(namespaces.name ilike ${pattern} or namespaces.path ilike ${pattern})`;
+  if (search.includes('/') && !pathsOnly) return sql`namespaces.full_path ilike ${pattern}`;
+  const inColumn = (name: string) => {
+    const column = sql.ref(`namespaces.${name}`);
+    if (!endsOf(search)) return sql`${column} ilike ${pattern}`;
+    // The index finds the two ends. The concatenation keeps it from looking up the whole term.
+    return sql`(${column} ilike ${put('pattern_start')}::text and ${column} ilike ${put('pattern_end')}::text
+      and ${column} || '' ilike ${pattern})`;
+  };
+  return pathsOnly ? inColumn('path') : sql`(${inColumn('name')} or ${inColumn('path')})`;
 };
 
 /** Returns a key for the parts of the filter that determine the statement's text. */
 const filterShape = (filter: GroupFilter): string => {
-  let shape = filter.search?.includes('/') ? '/' : '';
+  let shape = `${filter.search?.includes('/') ? '/' : ''}${filter.search && endsOf(filter.search) ? 'long;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
     if (value === undefined || value === null) continue;
     if (name === 'skipIds') shape += filter.skipIds?.length ? 'skipIds;' : '';
@@ -274,12 +302,18 @@ const filterShape = (filter: GroupFilter): string => {
   return shape;
 };
 
-const valuesOf = (filter: GroupFilter): SlotValues => ({
-  ...filter,
-  least: Math.max(filter.owned ? OWNER : 0, filter.minAccessLevel ?? 0, GUEST),
-  pattern: filter.search === undefined ? null : containing(filter.search.trim()),
-  attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
-});
+const valuesOf = (filter: GroupFilter): SlotValues => {
+  const search = filter.search?.trim();
+  const ends = search === undefined ? null : endsOf(search);
+  return {
+    ...filter,
+    least: Math.max(leastOf(filter), GUEST),
+    pattern: search === undefined ? null : containing(search),
+    pattern_start: ends && containing(ends[0]),
+    pattern_end: ends && containing(ends[1]),
+    attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
+  };
+};
 
 const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
   `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;

@@ -48,6 +48,13 @@ export const namespacesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
+/** Returns those groups with these full paths, compared case-insensitively, that the caller can see. */
+export const groupsByPaths = async (ctx: Context, paths: readonly string[]): Promise<GroupRow[]> => {
+  if (paths.length === 0) return [];
+  const lower = paths.map((path) => path.toLowerCase());
+  return groupQuery(ctx).where(sql<boolean>`lower(namespaces.full_path) = any (${lower}::text[])`).execute();
+};
+
 /** Returns the personal namespaces of these users by user id, if the caller can see them. */
 export const namespacesByOwnerIds = async (
   ctx: Context,

@@ -1,14 +1,16 @@
 import { z } from 'zod';
 import { OWNER, VISIBILITIES, visibilityName } from '#domains/access/model.ts';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
+import { PROTECTION_DEFAULTS, type Protection, protectionLevel } from '#domains/settings/protection.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { avatarUrl } from '#domains/users/model.ts';
 import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { Written } from '#rest/encoded-json.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import { protectionOf } from './attributes.ts';
-import { namespaceAvatarUrl, namespaceWebUrl, type ProtectionDefaults, protectionLevel } from './model.ts';
+import { namespaceAvatarUrl, namespaceWebUrl } from './model.ts';
 import type { GroupRow, NamespaceRow } from './queries.ts';
 import { type ShareRow, sharesByNamespaceIds } from './shares.ts';
 import { type GroupStatistics, groupStatisticsByIds, memberCountsByIds, ownerAvatarsByIds } from './summaries.ts';
@@ -49,7 +51,7 @@ const shape = {
   math_rendering_limits_enabled: z.boolean(),
   lock_math_rendering_limits_enabled: z.boolean(),
   default_branch: z.string().nullable(),
-  default_branch_protection: z.int(),
+  default_branch_protection: removedInV5(z.int(), PROTECTION_DEFAULTS),
   default_branch_protection_defaults: z.object({
     allowed_to_push: accessLevels,
     allow_force_push: z.boolean(),
@@ -76,6 +78,8 @@ const shape = {
   ldap_cn: z.string().nullable().optional(),
   ldap_access: z.int().nullable().optional(),
   statistics: groupStatisticsRecord.optional(),
+  /** Only for administrators. */
+  max_artifacts_size: z.int().nullable().optional(),
   /** Only for administrators, on request. */
   custom_attributes: customAttributesField,
 };
@@ -148,7 +152,7 @@ export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[])
 };
 
 interface GroupText {
-  readonly protection: ProtectionDefaults;
+  readonly protection: Protection;
   readonly record: Written<GroupRecord>;
 }
 
@@ -189,7 +193,7 @@ const toShare = ({ group_id, group_name, group_full_path, group_access_level, ex
 const toGroup = (
   ctx: Context,
   group: GroupRow,
-  instanceProtection: ProtectionDefaults,
+  instanceProtection: Protection,
   statistics: GroupStatistics | undefined,
 ): GroupRecord => {
   const protection = protectionOf(group, instanceProtection);
@@ -233,6 +237,7 @@ const toGroup = (
     lock_assistant_features_enabled: group.lock_assistant_features_enabled,
     marked_for_deletion_on: group.marked_for_deletion_on,
     repository_storage: group.repository_storage,
+    ...(ctx.actor.isAdmin ? { max_artifacts_size: group.max_artifacts_size } : {}),
     ...(group.access_level >= OWNER
       ? {
           ip_restriction_ranges: group.ip_restriction_ranges,

@@ -40,7 +40,7 @@ export const routes = [
     response: groupDetailRecord,
     run: async (ctx, { id, avatar: picture, ...input }) => {
       const { name, path, file_template_project_id, ip_restriction_ranges, shared_runners_setting, ...rest } = input;
-      const { service_access_tokens_expiration_enforced, ...common } = rest;
+      const { service_access_tokens_expiration_enforced, max_artifacts_size, ...common } = rest;
       const changes = {
         ...toAttributes(common),
         avatar: picture,
@@ -50,6 +50,7 @@ export const routes = [
         ip_restriction_ranges,
         shared_runners_setting,
         service_access_tokens_expiration_enforced,
+        max_artifacts_size,
       };
       return toGroupDetail(ctx, await updateGroup(ctx, id, changes));
     },

@@ -4,14 +4,14 @@ import { isoTime } from '#platform/time.ts';
 import type { GroupPayload } from './events.ts';
 import type { GroupRow } from './queries.ts';
 
-/** The body of subgroup events (reference: webhooks §3), sent to the hooks of the groups above. */
-export const subgroupBody =
-  (event_name: 'subgroup_create' | 'subgroup_destroy') =>
+/** The body of events of groups (reference: webhooks §3), sent to the hooks of the groups above and to system hooks. */
+export const groupBody =
+  (verb: 'create' | 'destroy') =>
   (_ctx: Context, _event: EventRow, group: GroupPayload): Promise<Record<string, unknown>> =>
     Promise.resolve({
       created_at: isoTime(group.created_at),
       updated_at: isoTime(group.updated_at),
-      event_name,
+      event_name: `${group.parent ? 'subgroup' : 'group'}_${verb}`,
       name: group.name,
       path: group.path,
       full_path: group.full_path,

@@ -19,8 +19,10 @@ const member = z.object({
 });
 export type MemberPayload = z.output<typeof member>;
 
-/** Only members of groups trigger hooks (reference: webhooks §3). */
-const trigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : null);
+/** Only system hooks hear of members of projects (reference: webhooks §3). */
+const trigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : 'project_member_events');
+/** No hook hears of requests for access to projects. */
+const requestTrigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : null);
 
 export const memberAdded = defineEvent('member.added', member, { trigger, body: memberBody('user_add_to_group') });
 
@@ -46,11 +48,11 @@ export const memberRemoved = defineEvent('member.removed', member, {
 
 /** A user requests access. `access_level` is the level that they get unless another is chosen. */
 export const accessRequested = defineEvent('access_request.created', member, {
-  trigger,
+  trigger: requestTrigger,
   body: memberBody('user_access_request_to_group'),
 });
 export const accessDenied = defineEvent('access_request.denied', member, {
-  trigger,
+  trigger: requestTrigger,
   body: memberBody('user_access_request_denied_for_group'),
 });
 /** The user withdrew their own request. */

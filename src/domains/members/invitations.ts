@@ -9,6 +9,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Invitations } from '#platform/db/tables.ts';
 import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail.ts';
+import { MAIL_ADDRESS } from '#platform/mail-address.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
@@ -39,7 +40,6 @@ const COLUMNS = [
 
 /** Invitations that one user may send per hour. Each is a mail to someone who may not want it. */
 const PER_PERSON = { limit: 100, seconds: 3_600 };
-const ADDRESS = /^[^\s@<>,;:"()[\]\\\p{Cc}]+@[^\s@<>,;:"()[\]\\\p{Cc}]+$/u;
 const MAX_ADDRESS = 254;
 
 export interface NewInvitation {
@@ -92,7 +92,7 @@ export const invite = async (
   requireLevel(ctx, given, access_level);
   checkExpiry(ctx, expires_at);
   const email = address.trim();
-  if (email.length > MAX_ADDRESS || !ADDRESS.test(email)) throw invalid({ email: ['is invalid'] });
+  if (email.length > MAX_ADDRESS || !MAIL_ADDRESS.test(email)) throw invalid({ email: ['is invalid'] });
   const { allowed, retryAfterSeconds } = await hit(ctx.services, `invitations:${ctx.actor.userId}`, PER_PERSON);
   if (!allowed) {
     throw new DomainError('too_many_requests', 'Too many invitations: try again later', { retryAfterSeconds });

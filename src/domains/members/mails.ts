@@ -1,6 +1,6 @@
-import { sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { addressesOfHolders } from '#domains/access/queries.ts';
+import { groupsWantMails } from '#domains/groups/mails.ts';
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
@@ -15,14 +15,7 @@ const MAX_MANAGERS = 10;
 export const wantsMails = async (tx: Tx, source: MemberSource): Promise<boolean> => {
   if (source.kind === 'project' && !source.project.emails_enabled) return false;
   const ids = source.kind === 'group' ? source.group.traversal_ids : source.project.namespace.traversal_ids;
-  const silent = await tx.db
-    .selectFrom('namespaces')
-    .select('id')
-    .where(sql<boolean>`id = any (${ids}::bigint[])`)
-    .where('emails_enabled', '=', false)
-    .limit(1)
-    .executeTakeFirst();
-  return silent === undefined;
+  return groupsWantMails(tx, ids);
 };
 
 /** Notifies up to ten managers of the members about a pending decision. */

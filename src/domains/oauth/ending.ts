@@ -95,6 +95,7 @@ const matching = (which: EndedAuthorizations): RawBuilder<boolean> => {
 export const endOfRemovedAccounts = defineFollower({
   name: 'oauth.credentials',
   payloads: false,
+  wants: ({ kind }) => kind === userDeleted.kind || kind === applicationDeleted.kind,
   handle: async (tx, events) => {
     for (const { kind, subject_id } of events) {
       if (kind === userDeleted.kind) await endMadeThrough(tx, { userId: subject_id });

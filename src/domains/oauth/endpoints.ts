@@ -3,6 +3,8 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Services } from '#platform/context.ts';
 import { insufficientScope, unauthenticated } from '#platform/errors.ts';
 import { type Credential, readCredential } from '#rest/auth.ts';
+import { announceDeprecation, type NotingDependencies, noteDeprecated } from '#rest/deprecation.ts';
+import { answerInV5 } from '#rest/v5-records.ts';
 import { authenticateClient } from './client-authentication.ts';
 import { providerMetadata } from './discovery.ts';
 import { sendPrivate, sendProblem, sendPublic } from './endpoints/answers.ts';
@@ -12,15 +14,17 @@ import { hasClient, type Parameters, readClient, readQuery, registerBodies, requ
 import { grantTokens } from './endpoints/token.ts';
 import { claimsOf } from './identity.ts';
 import { introspect, revokeByClient, tokenInfo } from './inspection.ts';
+import { tokenInfoRecord } from './rest/openapi.ts';
 import { publicKeys } from './signing-keys.ts';
 
 interface Dependencies {
   readonly services: Services;
+  readonly versions: NotingDependencies['versions'];
   contextOf(request: FastifyRequest, credential?: Credential): Promise<Context>;
 }
 
 /** Mounts the endpoints that applications call. They use the forms and errors of OAuth, not those of the API. */
-export const mountOAuth = (fastify: FastifyInstance, { services, contextOf }: Dependencies): void => {
+export const mountOAuth = (fastify: FastifyInstance, { services, versions, contextOf }: Dependencies): void => {
   registerBodies(fastify);
   fastify.setErrorHandler((error, request, reply) => {
     if (sendProblem(reply, error)) services.log.error({ err: error, request_id: request.id }, 'request failed');
@@ -58,7 +62,17 @@ export const mountOAuth = (fastify: FastifyInstance, { services, contextOf }: De
 
   fastify.get('/oauth/token/info', { onRequest: allowOrigins }, async (request, reply) => {
     const value = await bearerOf(services, request);
-    return sendPrivate(reply, 200, await tokenInfo(await byApplication(request), value));
+    const { actor, ...ctx } = await byApplication(request);
+    const { info, familyId } = await tokenInfo(ctx, value);
+    if (readQuery(request.raw.url ?? '').has('access_token')) {
+      const names = ['GET /oauth/token/info access_token'];
+      const credential = { kind: 'oauth_token', id: 0, holderId: info.resource_owner_id, originId: familyId } as const;
+      const use = { names, actor: { ...actor, credential }, route: { deprecated: null } };
+      await noteDeprecated(request, use, { services, versions });
+      announceDeprecation(reply);
+    }
+    const body = request.apiVersion === 5 ? answerInV5(tokenInfoRecord, info, services.urls.base) : info;
+    return sendPrivate(reply, 200, body);
   });
 
   answerPreflight(fastify, '/oauth/userinfo', ['GET', 'POST']);

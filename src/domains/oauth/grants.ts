@@ -152,7 +152,10 @@ export const grantByPassword = async (
   );
   // The same message as for a wrong password, so that it does not confirm the password.
   if (account.two_factor_enabled || account.password_change_required) throw invalidGrant();
-  if (!account.is_admin && scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope))) throw invalidScope();
+  // Nobody grants these before they enter admin mode, which this grant cannot ask for.
+  const { admin_mode } = await getSettings(ctx);
+  if ((admin_mode || !account.is_admin) && scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope)))
+    throw invalidScope();
   return ctx.transaction((tx) =>
     issueTokens(tx, { applicationId: application?.id ?? null, userId: account.id, scopes, refreshable: false }),
   );

@@ -18,11 +18,17 @@ export interface TokenInfo {
   readonly expires_in_seconds: number | null;
 }
 
-/** Describes an access token. @throws OAuthError `invalid_token` when it is unknown or no longer active */
-export const tokenInfo = async (ctx: Pick<Context, 'db'>, value: string): Promise<TokenInfo> => {
+/**
+ * Describes an access token, with the family that it shares with the tokens of its authorization.
+ * @throws OAuthError `invalid_token` when it is unknown or no longer active
+ */
+export const tokenInfo = async (
+  ctx: Pick<Context, 'db'>,
+  value: string,
+): Promise<{ readonly info: TokenInfo; readonly familyId: string }> => {
   const token = await findToken(ctx, value);
   if (token?.kind !== 'access' || !token.living) throw new OAuthError('invalid_token', 'The access token is invalid');
-  return {
+  const info = {
     resource_owner_id: token.user_id,
     scope: token.scopes,
     expires_in: token.expires_in,
@@ -31,6 +37,7 @@ export const tokenInfo = async (ctx: Pick<Context, 'db'>, value: string): Promis
     scopes: token.scopes,
     expires_in_seconds: token.expires_in,
   };
+  return { info, familyId: token.family_id };
 };
 
 export type Introspection =

@@ -1,12 +1,23 @@
 import { sql } from 'kysely';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
-/** Events that do not count as project activity: transfers, changes of webhooks, stars and the deletion. */
-const QUIET = /^(export|import|webhook)\.|^project\.(starred|unstarred|deleted)$/;
+/**
+ * Events that do not count as project activity: transfers, changes of webhooks, stars, the deletion, and what runners do
+ * in a pipeline.
+ */
+const QUIET = /^(export|import|webhook|job)\.|^pipeline\.updated$|^project\.(starred|unstarred|deleted)$/;
+
+const NAME = 'projects.activity';
+
+/** True while an event that counts as activity of the project `p` has not moved its `last_activity_at` yet. */
+export const hasPendingActivity = sql<boolean>`exists (
+  select from events e where e.project_id = p.id and e.kind !~ ${sql.lit(QUIET.source)}
+    and (e.position is null or e.position > coalesce((select position from event_cursors where name = ${sql.lit(NAME)}), 0)))`;
 
 /** Moves `last_activity_at` of the projects that the events concern. */
 export const projectActivity = defineFollower({
-  name: 'projects.activity',
+  name: NAME,
+  delayMs: 100,
   payloads: false,
   wants: ({ kind, project_id }) => project_id !== null && !QUIET.test(kind),
   handle: async (tx, events) => {

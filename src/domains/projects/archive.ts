@@ -39,6 +39,7 @@ const archiveKeys: Partial<Record<AttributeName, ArchiveKey | null>> = {
     key: 'pipeline_variables_minimum_override_role',
   },
   restrict_user_defined_variables: { file: 'ci_cd_settings', key: 'restrict_user_defined_variables' },
+  merge_pipelines_enabled: { file: 'ci_cd_settings', key: 'merge_pipelines_enabled' },
   group_runners_enabled: { file: 'ci_cd_settings', key: 'group_runners_enabled' },
   runner_token_expiration_interval: { file: 'ci_cd_settings', key: 'runner_token_expiration_interval_seconds' },
   keep_latest_artifact: { file: 'ci_cd_settings', key: 'keep_latest_artifact' },

@@ -1,3 +1,4 @@
+import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { FEATURE_LEVELS } from '#domains/access/model.ts';
 import { invalid } from '#platform/errors.ts';
@@ -5,6 +6,22 @@ import { readBoolean } from '#platform/read-boolean.ts';
 
 const feature = () => z.enum(FEATURE_LEVELS);
 const template = (max = 500) => z.string().max(max).nullable();
+
+/** Limits the time that compiling takes. */
+const MAX_PATTERN_LENGTH = 255;
+/** Limits the time that one title takes. */
+const MAX_PROGRAM_SIZE = 200;
+
+function isTitlePattern(text: string | null): boolean {
+  if (text === null) return true;
+  // Zod checks this too, but goes on to ask for the pattern.
+  if (text.length > MAX_PATTERN_LENGTH) return false;
+  try {
+    return RE2JS.compile(text).programSize() <= MAX_PROGRAM_SIZE;
+  } catch {
+    return false;
+  }
+}
 
 export const containerExpirationPolicy = z.object({
   cadence: z.enum(['1d', '7d', '14d', '1month', '3month']).default('1d'),
@@ -46,8 +63,12 @@ const settings = z.object({
   merge_commit_template: template(),
   squash_commit_template: template(),
   issue_branch_template: template(255),
+  /** What titles of merge requests must match (RE2) before they can be merged. */
+  merge_request_title_regex: template(MAX_PATTERN_LENGTH).refine(isTitlePattern),
+  merge_request_title_regex_description: template(),
   only_allow_merge_if_pipeline_succeeds: z.boolean(),
   allow_merge_on_skipped_pipeline: z.boolean().nullable(),
+  merge_pipelines_enabled: z.boolean(),
   only_allow_merge_if_all_discussions_are_resolved: z.boolean(),
   remove_source_branch_after_merge: z.boolean(),
   resolve_outdated_diff_discussions: z.boolean(),
@@ -118,6 +139,16 @@ export const attributeAliases = { tag_list: 'topics', public_builds: 'public_job
   string,
   AttributeName
 >;
+
+/** Replaces every number of approvals, and every list of approvers. */
+export const APPROVAL_RULES = { replacedBy: 'approval rules' };
+
+/** Attributes that version 5 of the API does not have (specification 1 §9). */
+export const removedAttributes = {
+  tag_list: { replacedBy: 'topics' },
+  approvals_before_merge: APPROVAL_RULES,
+  container_registry_enabled: { replacedBy: 'container_registry_access_level' },
+} as const;
 
 const EMAILS_DISABLED = 'emails_disabled';
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { type Visibility, visibilityLevel, wasAsOpen } from '#domains/access/model.ts';
+import { labelDigest } from '#domains/access/labels.ts';
+import { type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
@@ -8,32 +9,27 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
-import { withoutPrevious } from '#platform/events.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
-import {
-  projectArchived,
-  projectCreated,
-  projectStarred,
-  projectUnarchived,
-  projectUnstarred,
-  projectUpdated,
-} from './events.ts';
+import { differences, toldChanges } from './changes.ts';
+import { projectArchived, projectCreated, projectUnarchived, projectUpdated } from './events.ts';
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { type CheckedSource, checkImportSource } from './importing.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { closeForks, lockForks, raiseCeilings, requireWithin, visibilityLimit } from './lineage.ts';
+import { lockProject } from './locks.ts';
 import { type ProjectRow, projectScope } from './model.ts';
 import { commitReadme, withNewRepository } from './new-repository.ts';
 import { checkNameAndPath, pathFromName } from './path.ts';
 import { describeProjects, type ProjectPayload } from './payload.ts';
-import { type ProjectAbility, requireAbility } from './policy.ts';
+import { requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
 
 // Parts that other domains use are in files of their own.
 export { insertProject, nextIid, raiseIid } from './insert.ts';
+export { lockProject, lockProjectFor, lockProjectRow } from './locks.ts';
 
 interface BeyondSettings {
   /** Null removes the avatar. */
@@ -41,6 +37,8 @@ interface BeyondSettings {
   readonly container_expiration_policy_attributes?: PolicyChanges | undefined;
   /** Administrators only. `default` is the only allowed value: there is one storage. */
   readonly repository_storage?: string | undefined;
+  /** Administrators only. The maximum size of an artifact in MiB. Null: as the group above, or the instance. */
+  readonly max_artifacts_size?: number | null | undefined;
 }
 
 export interface NewProject extends ProjectAttributes, BeyondSettings {
@@ -61,6 +59,10 @@ export interface ProjectChanges extends ProjectAttributes, BeyondSettings {
   readonly path?: string | undefined;
   readonly visibility?: Visibility | undefined;
   readonly default_branch?: string | undefined;
+  /** Not a setting as the others: no archive may open a project to the jobs of other projects. */
+  readonly ci_inbound_job_token_scope_enabled?: boolean | undefined;
+  /** Gives the caches of its jobs other keys, so that jobs no longer find what earlier ones stored. */
+  readonly clear_runner_caches?: boolean | undefined;
 }
 
 /**
@@ -78,6 +80,8 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
     input.default_branch || namespace.default_branch || (await getSettings(ctx)).default_branch_name;
   checkBranchName(default_branch);
   checkStorage(ctx, input.repository_storage);
+  requireArtifactsLimit(ctx, input);
+  checkLabel(ctx, input.external_authorization_classification_label);
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
   const source = await sourceOf(ctx, input);
   return withNewRepository(ctx, async (tx, init) => {
@@ -91,6 +95,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
       visibility_level,
       default_branch,
       avatar_key,
+      max_artifacts_size: input.max_artifacts_size,
       attributes: settingsOf(tx, null, input),
       import_type: source?.import_type ?? null,
       import_url: source?.shown ?? null,
@@ -115,6 +120,8 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
   if (input.name !== undefined || input.path !== undefined) requireAbility(ctx, given, 'rename_project');
   checkNameAndPath(input);
   checkStorage(ctx, input.repository_storage);
+  requireArtifactsLimit(ctx, input);
+  checkLabel(ctx, input.external_authorization_classification_label);
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : input.avatar;
   return ctx.transaction(async (tx) => {
     const level = input.visibility === undefined ? given.visibility_level : visibilityLevel(input.visibility);
@@ -128,6 +135,11 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
     if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
     if (input.name !== undefined) wanted.name = input.name;
+    if (input.max_artifacts_size !== undefined) wanted.max_artifacts_size = input.max_artifacts_size;
+    if (input.ci_inbound_job_token_scope_enabled !== undefined) {
+      wanted.ci_inbound_job_token_scope_enabled = input.ci_inbound_job_token_scope_enabled;
+    }
+    if (input.clear_runner_caches) wanted.jobs_cache_index = before.jobs_cache_index + 1;
     if (input.visibility !== undefined && level !== before.visibility_level) {
       requireAbility(tx, before, 'change_visibility');
       if (before.visibility_level !== given.visibility_level)
@@ -191,42 +203,6 @@ export const setArchived = async (ctx: Context, given: ProjectRow, archived: boo
   });
 };
 
-/** Sets or removes the caller's star. `changed` is false if nothing had to change. */
-export const setStar = async (
-  ctx: Context,
-  given: ProjectRow,
-  starred: boolean,
-): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
-  const { userId } = ctx.actor;
-  if (userId === null) throw unauthenticated();
-  return ctx.transaction(async (tx) => {
-    const key = { user_id: userId, project_id: given.id };
-    const rows = starred
-      ? await tx.db
-          .insertInto('project_stars')
-          .values(key)
-          .onConflict((c) => c.doNothing())
-          .returning('project_id')
-          .execute()
-      : await tx.db
-          .deleteFrom('project_stars')
-          .where('user_id', '=', key.user_id)
-          .where('project_id', '=', key.project_id)
-          .returning('project_id')
-          .execute();
-    if (rows.length === 0) return { project: await getProject(tx, { id: given.id }), changed: false };
-    await tx.db
-      .updateTable('projects')
-      .set({ star_count: sql`star_count + ${sql.lit(starred ? 1 : -1)}` })
-      .where('id', '=', given.id)
-      .execute();
-    const project = await getProject(tx, { id: given.id });
-    const payload = { user_id: userId, star_count: project.star_count };
-    tx.emit(starred ? projectStarred : projectUnstarred, { ...about(project), payload });
-    return { project, changed: true };
-  });
-};
-
 /**
  * Returns the namespace for a new project: the requested one, or the caller's own.
  *
@@ -274,6 +250,17 @@ export const checkStorage = (ctx: Context, storage: string | undefined): void =>
   if (storage !== 'default') throw invalid({ repository_storage: ['is not included in the list'] });
 };
 
+/** A project must stay open to the caller. @throws `invalid` if an external service does not open the label to them */
+const checkLabel = ({ actor }: Pick<Context, 'actor'>, label: string | undefined): void => {
+  if (label === undefined || actor.openLabels === undefined || actor.openLabels.includes(labelDigest(label))) return;
+  throw invalid({ external_authorization_classification_label: ['is not a label that is open to you'] });
+};
+
+/** Only administrators set the maximum size of artifacts. @throws `forbidden` */
+const requireArtifactsLimit = (ctx: Context, { max_artifacts_size }: BeyondSettings): void => {
+  if (max_artifacts_size !== undefined && !ctx.actor.isAdmin) throw forbidden();
+};
+
 /** Checks the import source. An imported repository brings its own content and its own default branch. */
 const sourceOf = async (ctx: Context, input: NewProject): Promise<CheckedSource | null> => {
   if (!input.import_url) return null;
@@ -317,34 +304,6 @@ export const checkLimit = async (tx: Tx, namespace: NamespaceRow): Promise<void>
   }
 };
 
-/** Locks the project until the transaction ends, and returns its current row. */
-export const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
-  await tx.db.selectFrom('projects').select('id').where('id', '=', id).forUpdate().execute();
-  return getProject(tx, { id });
-};
-
-/** Locks the project against changes of it and of its members, not against additions to it. @throws `not_found` */
-export const lockProjectRow = async (tx: Tx, id: number): Promise<void> => {
-  const { rows } = await sql`select from projects where id = ${id} for no key update`.execute(tx.db);
-  if (rows.length === 0) throw notFound('Project');
-};
-
-/**
- * Locks the project as `lockProjectRow` does, and returns its current row if the caller still has the ability.
- *
- * @throws DomainError as `requireAbility`, `not_found`
- */
-export const lockProjectFor = async (
-  tx: Tx,
-  { id }: Pick<ProjectRow, 'id'>,
-  ability: ProjectAbility,
-): Promise<ProjectRow> => {
-  await lockProjectRow(tx, id);
-  const project = await getProject(tx, { id });
-  requireAbility(tx, project, ability);
-  return project;
-};
-
 /** Redirects the old path to the project. A redirect that used the new path is removed. */
 export const redirect = async (tx: Tx, before: ProjectRow, path: string): Promise<void> => {
   await forgetRedirect(tx, path);
@@ -354,32 +313,6 @@ export const redirect = async (tx: Tx, before: ProjectRow, path: string): Promis
     .values({ path: before.full_path.toLowerCase(), project_id: before.id })
     .onConflict((conflict) => conflict.column('path').doUpdateSet({ project_id: before.id, namespace_id: null }))
     .execute();
-};
-
-const differences = (before: ProjectRow, wanted: Readonly<Record<string, unknown>>) => {
-  const changes: Record<string, { previous: unknown; current: unknown }> = {};
-  for (const [name, value] of Object.entries(wanted)) {
-    const previous: unknown = Reflect.get(before, name);
-    const current: unknown = name === 'container_expiration_policy' ? JSON.parse(String(value)) : value;
-    if (value === undefined || isSame(previous, current)) continue;
-    // Do not publish where the avatar is stored.
-    changes[name] = name === 'avatar_key' ? { previous: null, current: null } : { previous, current };
-  }
-  return changes;
-};
-
-/** Leaves former values out if some who can see the project now could not see it before the change. */
-export const toldChanges = <C extends { readonly current: unknown }>(
-  changes: Readonly<Record<string, C>>,
-  before: ProjectRow,
-  after: ProjectRow,
-) => (wasAsOpen(projectScope(before), projectScope(after)) ? changes : withoutPrevious(changes, ['visibility_level']));
-
-/** Compares lists and objects by content, regardless of the order of keys. */
-const isSame = (a: unknown, b: unknown): boolean => {
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 };
 
 /** Returns the scope and the subject of the project's events. */

@@ -16,6 +16,7 @@ const WORK_ON_CODE = /^(push|merge_request)\./;
  */
 export const projectContributions = defineFollower({
   name: 'projects.contributions',
+  delayMs: 100,
   payloads: false,
   wants: ({ kind, project_id }) => project_id !== null && CONTRIBUTIONS.test(kind),
   handle: async (tx, events) => {

@@ -2,14 +2,21 @@ import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
+import { badRequest, forbidden, notFound } from '#platform/errors.ts';
+import { definePort } from '#platform/port.ts';
 import { removeFiles } from '#platform/remove-files.ts';
-import { about, lockProject, payloadOf } from './commands.ts';
+import { about, payloadOf } from './commands.ts';
 import { projectDeleted, projectMarkedForDeletion, projectRestored } from './events.ts';
+import { lockProject } from './locks.ts';
 import type { ProjectRow } from './model.ts';
 import { describeProjects } from './payload.ts';
 import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
+
+/** Called before these projects are deleted with their merge requests. Merge requests implement it. */
+export const beforeMergeRequestsAreDeleted = definePort<Tx, [projectIds: readonly number[]], Promise<void>>(
+  'projects.before_merge_requests_are_deleted',
+);
 
 export interface DeletionOptions {
   /** Removes a project at once that is already marked for deletion. */
@@ -33,6 +40,7 @@ export const deleteProject = async (
   options: DeletionOptions = {},
 ): Promise<ProjectRow | null> => {
   requireAbility(ctx, given, 'remove_project');
+  await requireDeletionRight(ctx);
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   return ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
@@ -51,6 +59,12 @@ export const deleteProject = async (
   });
 };
 
+/** @throws DomainError `forbidden` if only administrators can delete projects */
+export const requireDeletionRight = async (ctx: Context): Promise<void> => {
+  if (ctx.actor.isAdmin || !(await getSettings(ctx)).default_project_deletion_protection) return;
+  throw forbidden('only administrators can delete projects');
+};
+
 /** Removes the deletion mark. @throws DomainError `forbidden`, `bad_request` if the project is not marked */
 export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<ProjectRow> => {
   requireAbility(ctx, given, 'remove_project');
@@ -65,6 +79,7 @@ export const restoreProject = async (ctx: Context, given: ProjectRow): Promise<P
 /** Removes a project at once, regardless of the settings. @throws DomainError `forbidden` */
 export const removeProject = async (ctx: Context, given: ProjectRow): Promise<void> => {
   requireAbility(ctx, given, 'remove_project');
+  await requireDeletionRight(ctx);
   await ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
     requireAbility(tx, project, 'remove_project');
@@ -118,6 +133,7 @@ const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<Pr
 const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
   const [found] = await describeProjects(tx, { projectIds: [project.id] });
   if (!found) throw notFound('Project');
+  await beforeMergeRequestsAreDeleted(tx, [project.id]);
   await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
   tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
   tx.emit(projectDeleted, { ...about(project), payload: found.payload });
@@ -131,6 +147,10 @@ const PROJECTS_PER_JOB = 1_000;
  */
 export const releaseProjects = async (tx: Tx, namespaceIds: readonly number[]): Promise<RemovedProject[]> => {
   const projects = await describeProjects(tx, { namespaceIds });
+  await beforeMergeRequestsAreDeleted(
+    tx,
+    projects.map(({ payload }) => payload.id),
+  );
   for (let i = 0; i < projects.length; i += PROJECTS_PER_JOB) {
     const chunk = projects.slice(i, i + PROJECTS_PER_JOB);
     tx.enqueue(removeFiles, {

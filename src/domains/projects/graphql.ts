@@ -2,13 +2,14 @@ import { ObjectFieldBuilder, type ObjectFieldThunk } from '@pothos/core';
 import { AccessLevelRef } from '#domains/access/graphql.ts';
 import { visibilityName } from '#domains/access/model.ts';
 import { GroupRef, loadGroup, NamespaceRef, namespaceColumns } from '#domains/groups/graphql.ts';
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Selection } from '#graphql/lookahead.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { attributeNames } from './attributes.ts';
+import { ciConfigPathOf } from './ci-config-path.ts';
 import {
   httpUrlToRepo,
   markedForDeletionOn,
@@ -171,7 +172,9 @@ projectField('nameWithNamespace', ['name', 'namespace_id', 'namespace'], (t) =>
 );
 projectField('description', ['description'], (t) => t.exposeString('description'));
 projectField('descriptionHtml', ['description'], (t) =>
-  t.string({ resolve: (project) => descriptionHtml(project.description) }),
+  t.string({
+    resolve: ({ id, description }, _args, ctx) => loadHtml(ctx, { text: description, home: { kind: 'project', id } }),
+  }),
 );
 projectField('visibility', ['visibility_level'], (t) =>
   t.string({ resolve: (project) => visibilityName(project.visibility_level) }),
@@ -262,8 +265,16 @@ projectField('suggestionCommitMessage', ['suggestion_commit_message'], (t) =>
 );
 projectField('mergeCommitTemplate', ['merge_commit_template'], (t) => t.exposeString('merge_commit_template'));
 projectField('squashCommitTemplate', ['squash_commit_template'], (t) => t.exposeString('squash_commit_template'));
+projectField('mergeRequestTitleRegex', ['merge_request_title_regex'], (t) =>
+  t.exposeString('merge_request_title_regex', {
+    description: 'What titles of merge requests must match (RE2) before they can be merged.',
+  }),
+);
+projectField('mergeRequestTitleRegexDescription', ['merge_request_title_regex_description'], (t) =>
+  t.exposeString('merge_request_title_regex_description'),
+);
 projectField('ciConfigPathOrDefault', ['ci_config_path'], (t) =>
-  t.string({ nullable: false, resolve: (project) => project.ci_config_path || '.gitlab-ci.yml' }),
+  t.string({ nullable: false, resolve: (project, _args, ctx) => ciConfigPathOf(ctx, project) }),
 );
 projectField('settings', ['settings'], (t) =>
   t.field({
@@ -288,13 +299,26 @@ flag('removeSourceBranchAfterMerge', 'remove_source_branch_after_merge');
 flag('printingMergeRequestLinkEnabled', 'printing_merge_request_link_enabled');
 flag('autocloseReferencedIssues', 'autoclose_referenced_issues');
 flag('serviceDeskEnabled', 'service_desk_enabled');
-const partSwitch = (name: string, column: (typeof SWITCHES)[keyof typeof SWITCHES]) =>
+const partSwitch = (
+  name: string,
+  column: (typeof SWITCHES)[keyof typeof SWITCHES],
+  { deprecationReason }: { readonly deprecationReason?: string } = {},
+) =>
   projectField(name, [column], (t) =>
-    t.boolean({ nullable: true, resolve: (project) => project[column] !== 'disabled' }),
+    t.boolean({
+      nullable: true,
+      ...(deprecationReason === undefined ? {} : { deprecationReason }),
+      resolve: (project) => project[column] !== 'disabled',
+    }),
   );
 partSwitch('issuesEnabled', SWITCHES.issuesEnabled);
 partSwitch('mergeRequestsEnabled', SWITCHES.mergeRequestsEnabled);
 partSwitch('wikiEnabled', SWITCHES.wikiEnabled);
 partSwitch('jobsEnabled', SWITCHES.jobsEnabled);
 partSwitch('snippetsEnabled', SWITCHES.snippetsEnabled);
-partSwitch('containerRegistryEnabled', SWITCHES.containerRegistryEnabled);
+partSwitch('containerRegistryEnabled', SWITCHES.containerRegistryEnabled, {
+  deprecationReason: 'Use `containerRegistryAccessLevel`.',
+});
+projectField('containerRegistryAccessLevel', ['container_registry_access_level'], (t) =>
+  t.exposeString('container_registry_access_level'),
+);

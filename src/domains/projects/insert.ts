@@ -8,11 +8,11 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, notFound } from '#platform/errors.ts';
-import { encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import type { ProjectAttributes } from './attributes.ts';
 import { checkNameAndPath, refuse } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';
+import { newRegistrationToken, runnersTokenColumns } from './runners-token.ts';
 
 export interface ProjectInsert {
   readonly namespace: Pick<NamespaceRow, 'id'>;
@@ -22,6 +22,7 @@ export interface ProjectInsert {
   readonly visibility_level: number;
   readonly default_branch: string;
   readonly avatar_key?: string | null;
+  readonly max_artifacts_size?: number | null | undefined;
   readonly attributes: ProjectAttributes;
   readonly import_type?: string | null;
   /** Without credentials. */
@@ -30,7 +31,7 @@ export interface ProjectInsert {
   readonly unprotected?: boolean;
 }
 
-export type CounterKind = 'issue' | 'merge_request' | 'milestone' | 'pipeline';
+export type CounterKind = 'issue' | 'merge_request' | 'milestone' | 'pipeline' | 'deployment';
 
 /**
  * Inserts the rows of a new project. The caller creates the repository at the returned `disk_path`.
@@ -69,10 +70,11 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
       visibility_level: project.visibility_level,
       default_branch: project.default_branch,
       avatar_key: project.avatar_key ?? null,
+      max_artifacts_size: project.max_artifacts_size ?? null,
       imported: (project.import_type ?? null) !== null,
       import_type: project.import_type ?? null,
       import_url: project.import_url ?? null,
-      runners_token: encrypt(tx.services.secretKey, `GR1348941${randomToken(20)}`),
+      ...runnersTokenColumns(tx.services, newRegistrationToken()),
     })
     .execute()
     .catch(asTaken);

@@ -4,9 +4,16 @@ import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
 import { webUrl } from '#platform/urls.ts';
 import type { ContainerExpirationPolicy } from './attributes.ts';
 
-/** All columns except the runners' token, which few may see, and the user who marked the project. */
+/** All columns except the registration token, which few may see, and the user who marked the project. */
 export interface ProjectColumns
-  extends Omit<Selectable<Projects>, 'runners_token' | 'container_expiration_policy' | 'marked_for_deletion_by_id'> {
+  extends Omit<
+    Selectable<Projects>,
+    | 'runners_token'
+    | 'runners_token_digest'
+    | 'container_expiration_policy'
+    | 'marked_for_deletion_by_id'
+    | 'visibility_ceiling'
+  > {
   readonly container_expiration_policy: ContainerExpirationPolicy;
 }
 
@@ -61,7 +68,7 @@ export interface EveryProjectPart extends ProjectRow {
   readonly group_access: number | null;
   readonly shared_with_groups: readonly SharedGroup[];
   /** The source of the fork, if the caller can see it. */
-  readonly forked_from: (ProjectColumns & { readonly namespace: ProjectNamespace }) | null;
+  readonly forked_from: (ProjectColumns & Pick<ProjectRow, 'access_level' | 'namespace'>) | null;
   readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
   readonly runners_token: Buffer | null;
   readonly statistics: StatisticsRow | null;

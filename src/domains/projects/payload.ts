@@ -64,7 +64,9 @@ export const describeProjects = async (
       p.created_at, p.updated_at, p.disk_path, n.traversal_ids as namespace_ids,
       array_remove(
         array(select e.storage_key from project_exports e where e.project_id = p.id)
-        || array(select i.storage_key from project_imports i where i.project_id = p.id) || p.avatar_key, null) as storage_keys,
+        || array(select unnest(i.storage_key || i.download_parts) from project_imports i where i.project_id = p.id)
+        || array(select r.storage_key from relation_imports r where r.project_id = p.id)
+        || array(select k.storage_key from kept_files k where k.project_id = p.id) || p.avatar_key, null) as storage_keys,
       array(
         select json_build_object('name', u.name, 'email', coalesce(nullif(u.public_email, ''), '[REDACTED]'))
         from users u where u.id in (${holdersOfProject('p', { least: sql.lit(OWNER) })})

@@ -1,6 +1,6 @@
 import { REPORTER } from '#domains/access/model.ts';
+import { type ProtectionDefaults, protectionDefaults } from '#domains/settings/protection.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { type ProtectionDefaults, protectionDefaults } from '#domains/settings/registry.ts';
 import type { Context, Tx } from '#platform/context.ts';
 
 /** Returns the default branch protection of the namespace: the group's, or the instance's. */

@@ -40,6 +40,10 @@ export const getProject = async (ctx: Context, id: IdOrPath): Promise<ProjectRow
 /** Finds the project, or returns null if the caller cannot see one. Paths are case-insensitive. */
 export const findProject = (ctx: Context, id: IdOrPath): Promise<ProjectRow | null> => findProjectWith(ctx, id, ROW);
 
+/** Returns those projects with these full paths, compared case-insensitively, that the caller can see. */
+export const projectsByPaths = async (ctx: Context, paths: readonly string[]): Promise<ProjectRow[]> =>
+  paths.length === 0 ? [] : readProjects(ctx, { full_paths: paths }, ROW);
+
 /** Finds these parts of the project, or returns null if the caller cannot see one. */
 export const findProjectWith = async <const Parts extends ProjectParts>(
   ctx: Context,

@@ -1,7 +1,7 @@
 import { visibilityName } from '#domains/access/model.ts';
 import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
+import { renderTexts } from '#domains/markdown/html.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { decrypt } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
@@ -27,6 +27,7 @@ export {
   type ProjectRecord,
   projectRecord,
   type SimpleProjectRecord,
+  simpleProjectRecord,
 } from './rest/record-shape.ts';
 
 /** What the simple record reads of a project. */
@@ -80,7 +81,29 @@ export const withLicense = async <R extends SimpleProjectRecord>(
 };
 
 /** Returns the record with the settings that the caller can see, without secrets and administrators' settings. */
-export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectRecord => {
+export const toProjectRecord = async (ctx: Context, project: ProjectDetails): Promise<ProjectRecord> => {
+  const [html = ''] = await descriptionHtmls(ctx, [project]);
+  return projectRecordWith(ctx, project, html);
+};
+
+/** The same for many projects. */
+export const toProjectRecords = async (ctx: Context, projects: readonly ProjectDetails[]): Promise<ProjectRecord[]> => {
+  const htmls = await descriptionHtmls(ctx, projects);
+  return projects.map((project, index) => projectRecordWith(ctx, project, htmls[index] ?? ''));
+};
+
+/** Renders the descriptions of projects for the caller, in their order. */
+export const descriptionHtmls = (
+  ctx: Context,
+  projects: readonly Pick<ProjectRow, 'id' | 'description'>[],
+): Promise<string[]> =>
+  renderTexts(
+    ctx,
+    projects.map(({ id, description }) => ({ text: description, home: { kind: 'project', id } })),
+  );
+
+/** Returns the record with a description that is already rendered. */
+export const projectRecordWith = (ctx: Context, project: ProjectDetails, descriptionHtml: string): ProjectRecord => {
   const self = apiUrl(ctx, `projects/${project.id}`);
   const record: ProjectRecord = {
     ...toSimpleProject(ctx, project),
@@ -94,7 +117,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
       members: `${self}/members`,
       cluster_agents: `${self}/cluster_agents`,
     },
-    description_html: descriptionHtml(project.description),
+    description_html: descriptionHtml,
     updated_at: isoTime(project.updated_at),
     creator_id: project.creator_id,
     visibility: visibilityName(project.visibility_level),
@@ -154,6 +177,7 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     build_git_strategy: project.build_git_strategy,
     public_jobs: project.public_jobs,
     keep_latest_artifact: project.keep_latest_artifact,
+    merge_pipelines_enabled: project.merge_pipelines_enabled,
     runner_token_expiration_interval: project.runner_token_expiration_interval,
     merge_method: project.merge_method,
     squash_option: project.squash_option,
@@ -161,6 +185,8 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     merge_commit_template: project.merge_commit_template,
     squash_commit_template: project.squash_commit_template,
     issue_branch_template: project.issue_branch_template,
+    merge_request_title_regex: project.merge_request_title_regex,
+    merge_request_title_regex_description: project.merge_request_title_regex_description,
     only_allow_merge_if_pipeline_succeeds: project.only_allow_merge_if_pipeline_succeeds,
     allow_merge_on_skipped_pipeline: project.allow_merge_on_skipped_pipeline,
     only_allow_merge_if_all_discussions_are_resolved: project.only_allow_merge_if_all_discussions_are_resolved,
@@ -181,13 +207,11 @@ export const toProjectRecord = (ctx: Context, project: ProjectDetails): ProjectR
     marked_for_deletion_at: markedForDeletionOn(project),
     marked_for_deletion_on: markedForDeletionOn(project),
   };
-  if (project.forked_from)
-    record.forked_from_project = toSimpleProject(ctx, {
-      ...project.forked_from,
-      // The level in the source is not read, so the record shows what the source shows to everyone.
-      access_level: 0,
-    });
-  if (ctx.actor.isAdmin) record.repository_storage = project.repository_storage;
+  if (project.forked_from) record.forked_from_project = toSimpleProject(ctx, project.forked_from);
+  if (ctx.actor.isAdmin) {
+    record.repository_storage = project.repository_storage;
+    record.max_artifacts_size = project.max_artifacts_size;
+  }
   if (project.owner) record.owner = { ...project.owner, created_at: isoTime(project.owner.created_at) };
   if (project.runners_token && can(ctx, project, 'read_runners_token')) {
     record.runners_token = decrypt(ctx.services.secretKey, project.runners_token);

@@ -10,7 +10,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
 import { readAttributes } from './attributes.ts';
-import { createProject, namespaceOfUser, setArchived, setStar, updateProject } from './commands.ts';
+import { createProject, namespaceOfUser, setArchived, updateProject } from './commands.ts';
 import { deleteProject, restoreProject } from './deletion.ts';
 import { type DetailPart, getProject, getProjectDetails, type ProjectRow } from './queries.ts';
 import { anyProjectRecord, projectRecord, toProjectRecord, toSimpleProject, withLicense } from './record.ts';
@@ -28,6 +28,7 @@ import {
 import { listRoutes } from './rest/lists.ts';
 import { isAnonymous } from './rest/page.ts';
 import { starRoutes } from './rest/stars.ts';
+import { setStar } from './stars.ts';
 import { transferProject } from './transfer.ts';
 
 export { followingMoves } from './rest/moves.ts';
@@ -64,7 +65,7 @@ export const routes = [
       const extra: DetailPart[] = ['owner', 'runners_token'];
       if (statistics) extra.push('statistics');
       const project = await getProjectDetails(ctx, id, ...extra);
-      const full = await withLicense(ctx, project, toProjectRecord(ctx, project), license);
+      const full = await withLicense(ctx, project, await toProjectRecord(ctx, project), license);
       const [record = full] = await withCustomAttributes(ctx, 'projects', [full], with_custom_attributes);
       return record;
     },

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
-import { slot } from '#platform/db/compiled.ts';
-import { containing } from '#platform/db/like.ts';
+import { type SlotValues, slot } from '#platform/db/compiled.ts';
+import { containing, endsOf } from '#platform/db/like.ts';
 
 /** The parts of a project filter that define the search term and where to search. */
 interface Search {
@@ -8,17 +8,32 @@ interface Search {
   readonly search_namespaces?: boolean | null | undefined;
 }
 
-/** Returns the value for the slot `search_pattern`. */
-export const searchPattern = ({ search }: Search): string | null => (search ? containing(search) : null);
+/** Returns the values for the slots of `searchCondition`. */
+export const searchPatterns = ({ search }: Search): SlotValues => {
+  const ends = search ? endsOf(search) : null;
+  return {
+    search_pattern: search ? containing(search) : null,
+    search_start: ends && containing(ends[0]),
+    search_end: ends && containing(ends[1]),
+  };
+};
+
+/** Returns true if the ends of the term are looked up instead of the term. */
+export const isLong = (search: Search): boolean =>
+  !!search.search && !lacksTrigrams(search) && endsOf(search.search) !== null;
 
 /** Requires the term in the name, path or description of the row `projects`, or also in its full path. */
 export const searchCondition = (search: Search): RawBuilder<unknown> => {
   const pattern = sql`${slot('search_pattern')}::text`;
   const columns = ['name', 'path', 'description', ...(search.search_namespaces ? ['full_path'] : [])];
-  const found = sql.join(
-    columns.map((column) => sql`${sql.ref(`projects.${column}`)} ilike ${pattern}`),
-    sql` or `,
-  );
+  const inColumn = (name: string) => {
+    const column = sql.ref(`projects.${name}`);
+    if (!isLong(search)) return sql`${column} ilike ${pattern}`;
+    // The index finds the two ends. The concatenation keeps it from looking up the whole term.
+    return sql`(${column} ilike ${slot('search_start')}::text and ${column} ilike ${slot('search_end')}::text
+      and ${column} || '' ilike ${pattern})`;
+  };
+  const found = sql.join(columns.map(inColumn), sql` or `);
   // Without a trigram the trigram indexes would be read from end to end. `coalesce` prevents their use.
   return lacksTrigrams(search) ? sql`coalesce(${found}, false)` : sql`(${found})`;
 };

@@ -3,7 +3,11 @@ import { type UserSummary, userSummaryColumns } from '#domains/users/queries.ts'
 import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import { unauthenticated } from '#platform/errors.ts';
+import { about } from './commands.ts';
+import { projectStarred, projectUnstarred } from './events.ts';
 import type { ProjectRow } from './model.ts';
+import { getProject } from './queries.ts';
 
 /** A user who has starred a project. */
 export interface Starrer extends UserSummary {
@@ -39,3 +43,39 @@ const LATEST: readonly SortKey<Starrer>[] = [
   { by: sql.ref('project_stars.created_at'), of: (row) => row.starred_since },
   { by: sql.ref('project_stars.user_id'), of: (row) => row.id },
 ];
+
+/** Sets or removes the caller's star. `changed` is false if nothing had to change. */
+export const setStar = async (
+  ctx: Context,
+  given: ProjectRow,
+  starred: boolean,
+): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
+  const { userId } = ctx.actor;
+  if (userId === null) throw unauthenticated();
+  return ctx.transaction(async (tx) => {
+    const key = { user_id: userId, project_id: given.id };
+    const rows = starred
+      ? await tx.db
+          .insertInto('project_stars')
+          .values(key)
+          .onConflict((c) => c.doNothing())
+          .returning('project_id')
+          .execute()
+      : await tx.db
+          .deleteFrom('project_stars')
+          .where('user_id', '=', key.user_id)
+          .where('project_id', '=', key.project_id)
+          .returning('project_id')
+          .execute();
+    if (rows.length === 0) return { project: await getProject(tx, { id: given.id }), changed: false };
+    await tx.db
+      .updateTable('projects')
+      .set({ star_count: sql`star_count + ${sql.lit(starred ? 1 : -1)}` })
+      .where('id', '=', given.id)
+      .execute();
+    const project = await getProject(tx, { id: given.id });
+    const payload = { user_id: userId, star_count: project.star_count };
+    tx.emit(starred ? projectStarred : projectUnstarred, { ...about(project), payload });
+    return { project, changed: true };
+  });
+};

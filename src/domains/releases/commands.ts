@@ -10,7 +10,7 @@ import { checkLink, checkRelease, type NewLink } from './attributes.ts';
 import { releaseCreated, releaseDeleted, releaseUpdated } from './events.ts';
 import { insertLink } from './links.ts';
 import { getRelease, type ReleaseRow } from './queries.ts';
-import { type ChosenMilestones, chosenMilestones, requireWrite, setMilestones, told } from './write.ts';
+import { type ChosenMilestones, chosenMilestones, lockForWrite, requireWrite, setMilestones, told } from './write.ts';
 
 export interface ReleaseAttributes extends ChosenMilestones {
   readonly name?: string | null | undefined;
@@ -34,17 +34,18 @@ export interface NewRelease extends ReleaseAttributes {
  *
  * @throws DomainError `forbidden`, `bad_request`, `invalid` by attribute, `conflict` if the tag already has a release
  */
-export const createRelease = async (ctx: Context, project: ProjectRow, input: NewRelease): Promise<ReleaseRow> => {
+export const createRelease = async (ctx: Context, seen: ProjectRow, input: NewRelease): Promise<ReleaseRow> => {
   const { tag_name: tag, ref, tag_message: message, links = [], ...attributes } = input;
-  await requireWrite(ctx, project, tag);
+  await requireWrite(ctx, seen, tag);
   if (!validRefName(tag)) throw badRequest('the tag name is invalid');
   checkRelease(attributes);
   for (const link of links) checkLink(link);
-  const milestones = await chosenMilestones(ctx, project, attributes);
-  if (await isReleased(ctx, project, tag)) throw taken();
-  const sha = await tagged(ctx, project, { tag, ref, message });
+  const milestones = await chosenMilestones(ctx, seen, attributes);
+  if (await isReleased(ctx, seen, tag)) throw taken();
+  const sha = await tagged(ctx, seen, { tag, ref, message });
   try {
     return await ctx.transaction(async (tx) => {
+      const project = await lockForWrite(tx, seen, tag);
       const { id } = await tx.db
         .insertInto('releases')
         .values({
@@ -77,16 +78,17 @@ export const createRelease = async (ctx: Context, project: ProjectRow, input: Ne
  */
 export const updateRelease = async (
   ctx: Context,
-  project: ProjectRow,
+  seen: ProjectRow,
   tag: string,
   changes: ReleaseAttributes,
 ): Promise<ReleaseRow> => {
-  const { id } = await getRelease(ctx, project, tag);
-  await requireWrite(ctx, project, tag);
+  const { id } = await getRelease(ctx, seen, tag);
+  await requireWrite(ctx, seen, tag);
   checkRelease(changes);
-  const milestones = await chosenMilestones(ctx, project, changes);
+  const milestones = await chosenMilestones(ctx, seen, changes);
   const { name, description, released_at } = changes;
   return ctx.transaction(async (tx) => {
+    const project = await lockForWrite(tx, seen, tag);
     await tx.db
       .updateTable('releases')
       .set({
@@ -105,10 +107,10 @@ export const updateRelease = async (
 };
 
 /** Deletes a release. Its tag stays. @throws DomainError `not_found`, `forbidden` */
-export const deleteRelease = async (ctx: Context, project: ProjectRow, tag: string): Promise<void> => {
-  const release = await getRelease(ctx, project, tag);
-  await requireWrite(ctx, project, tag);
-  await ctx.transaction((tx) => removeRelease(tx, project, release));
+export const deleteRelease = async (ctx: Context, seen: ProjectRow, tag: string): Promise<void> => {
+  const release = await getRelease(ctx, seen, tag);
+  await requireWrite(ctx, seen, tag);
+  await ctx.transaction(async (tx) => removeRelease(tx, await lockForWrite(tx, seen, tag), release));
 };
 
 /** Deletes the release without checking permissions. */

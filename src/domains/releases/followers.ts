@@ -12,12 +12,12 @@ export const removeOfDeletedTags = defineFollower({
   payloads: false,
   wants: ({ kind }) => kind === tagPushed.kind,
   handle: async (tx, events) => {
-    const ids = events.map(({ id }) => id);
+    const positions = events.map(({ position }) => position);
     // A release that was created later belongs to a new tag of the same name. It stays.
     const { rows } = await sql<{ project_id: number; tag: string }>`
       select distinct releases.project_id, releases.tag from events
       join releases on releases.project_id = events.project_id and 'refs/tags/' || releases.tag = events.payload ->> 'ref'
-      where events.id = any (${ids}::bigint[]) and events.payload ->> 'after' is null 
+      where events.position = any (${positions}::bigint[]) and events.payload ->> 'after' is null 
         and not exists (
           select from events later where later.kind = ${releaseCreated.kind}
             and later.subject_type = 'Release' and later.subject_id = releases.id and later.position > events.position)

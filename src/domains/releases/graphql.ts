@@ -1,3 +1,4 @@
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { loadMilestone, MilestoneRef } from '#domains/milestones/graphql.ts';
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -10,7 +11,6 @@ import type { ConnectionArguments } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { LINK_TYPES } from './attributes.ts';
 import { isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
 import { getRelease, listReleasesBelow, type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
@@ -51,7 +51,10 @@ export const ReleaseRef = builder.objectRef<ReleaseRow>('Release').implement({
     tagName: t.exposeString('tag'),
     tagPath: t.string({ resolve: tagPath }),
     description: t.exposeString('description'),
-    descriptionHtml: t.string({ resolve: ({ description }) => descriptionHtml(description) }),
+    descriptionHtml: t.string({
+      resolve: ({ description, project_id }, _args, ctx) =>
+        loadHtml(ctx, { text: description, home: { kind: 'project', id: project_id } }),
+    }),
     createdAt: t.expose('created_at', { type: 'Time' }),
     releasedAt: t.expose('released_at', { type: 'Time' }),
     upcomingRelease: t.boolean({ resolve: (release, _args, ctx) => isUpcoming(ctx, release) }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { renderTexts } from '#domains/markdown/html.ts';
 import { milestoneStatsByIds, milestonesByIds } from '#domains/milestones/queries.ts';
 import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -7,8 +8,8 @@ import { commitRecord, toCommit } from '#domains/repositories/record.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { isoTime } from '#platform/time.ts';
+import { apiLink } from '#rest/v5.ts';
 import {
   archivesOf,
   directAssetUrl,
@@ -26,7 +27,7 @@ export const linkRecord = z
     id: z.int(),
     name: z.string(),
     url: z.string(),
-    direct_asset_url: z.string(),
+    direct_asset_url: apiLink(z.string()),
     link_type: z.string(),
   })
   .meta({ id: 'ReleaseLink' });
@@ -62,7 +63,7 @@ export const releaseRecord = z
     tag_path: z.string().optional(),
     assets: z.object({
       count: z.int(),
-      sources: z.array(z.object({ format: z.string(), url: z.string() })),
+      sources: z.array(z.object({ format: z.string(), url: apiLink(z.string()) })),
       links: z.array(linkRecord),
     }),
     evidences: z.array(z.object({ sha: z.string(), filepath: z.string(), collected_at: z.string() })),
@@ -93,7 +94,14 @@ export const toReleases = async (
     milestonesByIds(ctx, milestoneIds),
     milestoneStatsByIds(ctx, milestoneIds),
   ]);
-  return rows.map((row) => {
+  const home = { kind: 'project', id: project.id } as const;
+  const html = includeHtml
+    ? await renderTexts(
+        ctx,
+        rows.map(({ description }) => ({ text: description, home })),
+      )
+    : null;
+  return rows.map((row, index) => {
     const author = users.get(row.author_id ?? 0);
     const commit = commits?.get(row.id);
     const sources = commit ? archivesOf(ctx, project, row.tag) : [];
@@ -102,7 +110,7 @@ export const toReleases = async (
       tag_name: row.tag,
       name: row.name ?? row.tag,
       description: row.description,
-      ...(includeHtml ? { description_html: descriptionHtml(row.description) } : {}),
+      ...(html ? { description_html: html[index] ?? '' } : {}),
       created_at: isoTime(row.created_at),
       released_at: isoTime(row.released_at),
       upcoming_release: isUpcoming(ctx, row),

@@ -46,6 +46,7 @@ export const routes = [
     tag,
     summary: 'List the releases of a project',
     auth: 'optional',
+    jobTokens: true,
     paging: 'offset',
     input: {
       ...input,
@@ -66,6 +67,7 @@ export const routes = [
     summary: 'Get the newest published release',
     auth: 'optional',
     input,
+    jobTokens: true,
     response: releaseRecord,
     run: async (ctx, { id, include_html_description }) => {
       const project = await getProject(ctx, id);
@@ -78,6 +80,7 @@ export const routes = [
     tag,
     summary: 'Get a release by its tag',
     auth: 'optional',
+    jobTokens: true,
     input: { ...input, tag_name: text({ max: 1_000 }) },
     response: releaseRecord,
     run: async (ctx, { id, tag_name, include_html_description }) => {
@@ -93,6 +96,7 @@ export const routes = [
     description:
       'If the tag does not exist, it is created from the branch, tag or commit `ref`: annotated with `tag_message`, otherwise lightweight. `milestones` are titles. A future `released_at` makes an upcoming release. Evidence is not collected.',
     maxBodyBytes: TEXT_BODY_BYTES,
+    jobTokens: true,
     input: {
       ...one,
       ref: text({ max: 1_000 }).nullish(),
@@ -115,6 +119,7 @@ export const routes = [
     tag,
     summary: 'Change a release',
     maxBodyBytes: TEXT_BODY_BYTES,
+    jobTokens: true,
     input: { ...one, ...attributes },
     response: releaseRecord,
     run: async (ctx, { id, tag_name, ...changes }) => {
@@ -128,6 +133,7 @@ export const routes = [
     tag,
     summary: 'Delete a release',
     description: 'Its tag stays. Returns the deleted release, which clients read.',
+    jobTokens: true,
     input: one,
     response: releaseRecord,
     run: async (ctx, { id, tag_name }) => {
@@ -142,6 +148,7 @@ export const routes = [
     tag: linkTag,
     summary: 'List the links of a release',
     auth: 'optional',
+    jobTokens: true,
     paging: 'offset',
     input: one,
     item: linkRecord,
@@ -158,6 +165,7 @@ export const routes = [
     tag: linkTag,
     summary: 'Get a link of a release',
     auth: 'optional',
+    jobTokens: true,
     input: link,
     response: linkRecord,
     run: async (ctx, { id, tag_name, link_id }) => {
@@ -170,6 +178,7 @@ export const routes = [
     path: '/projects/:id/releases/:tag_name/assets/links',
     tag: linkTag,
     summary: 'Add a link to a release',
+    jobTokens: true,
     input: { ...one, name: text(), url: text(), ...linkAttributes },
     response: linkRecord,
     run: async (ctx, { id, tag_name, name, url, ...more }) => {
@@ -186,6 +195,7 @@ export const routes = [
     path: '/projects/:id/releases/:tag_name/assets/links/:link_id',
     tag: linkTag,
     summary: 'Change a link of a release',
+    jobTokens: true,
     input: { ...link, name: text().optional(), url: text().optional(), ...linkAttributes },
     response: linkRecord,
     run: async (ctx, { id, tag_name, link_id, ...changes }) => {
@@ -203,6 +213,7 @@ export const routes = [
     tag: linkTag,
     summary: 'Delete a link of a release',
     description: 'Returns the deleted link, which clients read.',
+    jobTokens: true,
     input: link,
     response: linkRecord,
     run: async (ctx, { id, tag_name, link_id }) => {
@@ -217,6 +228,7 @@ export const routes = [
     summary: 'Follow a link of a release by its path',
     description: 'Redirects to the URL of the link.',
     auth: 'optional',
+    jobTokens: true,
     input: { ...one, direct_asset_path: text({ max: 255 }) },
     status: 302,
     response: null,

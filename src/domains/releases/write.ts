@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { GUEST } from '#domains/access/model.ts';
+import { lockProjectFor } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { refusalOfTagName } from '#domains/repositories/tags.ts';
@@ -18,6 +19,18 @@ export const requireWrite = async (ctx: Context, project: ProjectRow, tag: strin
   requireAbility(ctx, project, 'admin_release');
   const refusal = await refusalOfTagName(ctx, project, tag);
   if (refusal !== null) throw forbidden(refusal);
+};
+
+/**
+ * Locks the project until the transaction ends, and returns its current row if the caller still has the rights that
+ * `requireWrite` checks.
+ *
+ * @throws DomainError as `requireWrite`, `not_found`
+ */
+export const lockForWrite = async (tx: Tx, seen: ProjectRow, tag: string): Promise<ProjectRow> => {
+  const project = await lockProjectFor(tx, seen, 'admin_release', 'shared');
+  await requireWrite(tx, project, tag);
+  return project;
 };
 
 /** Milestones by title or by id. They may belong to the project or to groups above it. */

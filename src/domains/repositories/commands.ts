@@ -6,9 +6,10 @@ import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { createCommit } from './commit-changes.ts';
 import { type Branch, branchRef, type RefUpdate } from './model.ts';
-import { judgePush } from './policy.ts';
+import { judgePush, readPushPolicy } from './policy.ts';
+import { readProtections } from './protections.ts';
 import { moveRefs } from './pushes.ts';
-import { getBranch } from './queries/branches.ts';
+import { completeBranches, getBranch } from './queries/branches.ts';
 import { resolveRevision } from './queries/revisions.ts';
 import { requireMove } from './writing.ts';
 
@@ -41,10 +42,16 @@ export const createBranch = async (
   if ((await git.resolve(project.disk_path, branchRef(branch))) !== null) throw refusal('Branch already exists');
   const update: RefUpdate = { ref: branchRef(branch), oldOid: null, newOid };
   const objects = git.newObjects(project.disk_path);
-  const [refused] = (await judgePush(ctx, project, [update], objects)).refused ?? [];
+  const policy = await readPushPolicy(ctx, project);
+  const [refused] = (await judgePush(ctx, project, [update], objects, policy)).refused ?? [];
   if (refused) throw forbidden(refused.reason);
   await move(ctx, project, update, 'Branch already exists');
-  return getBranch(ctx, project, branch);
+  const made = { name: update.ref, oid: newOid, peeledOid: newOid, message: null };
+  // The first branch gets its protection with the push.
+  const protectionsOf = project.empty_repo ? readProtections : async () => policy.protections;
+  const [created] = await completeBranches(ctx, project, [made], protectionsOf);
+  if (!created) throw new Error('the new branch is missing');
+  return created;
 };
 
 const beginRepository = (ctx: Context, project: ProjectRow, branch: string) =>

@@ -143,6 +143,8 @@ export const pipelineOfCommit = async (
     .select(['id', 'iid', 'project_id', 'ref', 'status', 'source', 'created_at', 'updated_at'])
     .where('project_id', '=', project.id)
     .where('sha', '=', id)
+    // Those of child pipelines count in their parent.
+    .where('source', 'not in', ['webide', 'parent_pipeline'])
     .orderBy('id', 'desc')
     .executeTakeFirst();
   return row ? { ...row, sha: id } : null;

@@ -58,6 +58,8 @@ const updated = z.object({
   user: user.nullable(),
   project: hookObject,
   changes: z.array(z.object({ ref: z.string(), before: z.string().nullable(), after: z.string().nullable() })),
+  /** For pipelines. Options may hold values that readers of the code must not see. */
+  hook_only: z.object({ push_options: pushOptionsSchema }).optional(),
 });
 export type RepositoryUpdate = z.output<typeof updated>;
 

@@ -20,6 +20,8 @@ export const followProjects = defineFollower({
 const withOtherBranch = async ({ db }: Tx, events: readonly EventRow[]): Promise<number[]> => {
   const { rows } = await sql<{ subject_id: number }>`
     select distinct subject_id from events
-    where id = any (${events.map(({ id }) => id)}::bigint[]) and payload -> 'changes' ? 'default_branch'`.execute(db);
+    where position = any (${events.map(({ position }) => position)}::bigint[]) and payload -> 'changes' ? 'default_branch'`.execute(
+    db,
+  );
   return rows.map((row) => row.subject_id);
 };

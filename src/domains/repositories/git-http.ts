@@ -11,21 +11,23 @@ import { authenticate, authenticateGit } from '#domains/tokens/authentication.ts
 import { stillValid } from '#domains/tokens/still-valid.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
-import { GitError } from '#platform/git/git-error.ts';
-import { decodedBody } from '#platform/git/smart-http.ts';
+import { withMessages } from '#platform/git/receive-report.ts';
+import { decodedBody } from '#platform/git/request-body.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
+import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { readCredential } from '#rest/auth.ts';
 import { routerPaths } from '#rest/wildcards.ts';
+import { onlyBranches } from './collaboration.ts';
 import { FetchCounter } from './fetches.ts';
+import { answerError, noCache } from './git-http/answers.ts';
+import { carryOut } from './options-due.ts';
 import { judgePush } from './policy.ts';
 import { type PushOptions, readPushOptions } from './push-options.ts';
 import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
 
 const SETTLE_EVERY_MS = 5_000;
-const REALM = 'Basic realm="Millrace", charset="UTF-8"';
 
 /** Mounts git's smart HTTP protocol below `/<full path>.git` and `/<alias>.git`: clone, fetch and push. */
 export const mountGit = (fastify: FastifyInstance, { services }: { readonly services: Services }): void => {
@@ -138,6 +140,10 @@ interface PushHandlers {
   onReceived(objects: NewObjects): Promise<readonly RefRefusal[]>;
 }
 
+/** Marks the push of a job, which creates no pipelines. Clients cannot send this option. */
+const withJob = ({ actor: { job } }: Context, options: PushOptions): PushOptions =>
+  job === undefined ? options : { ...options, job: { id: String(job.id) } };
+
 /** Handles a push. The response ends after the events are written, so the client can read them at once. */
 const receive = async (
   ctx: Context,
@@ -151,7 +157,7 @@ const receive = async (
     onRefUpdates: async (updates, given) => {
       asked = updates;
       const read = readPushOptions(given);
-      options = read.options;
+      options = withJob(ctx, read.options);
       return { ...(await judgePush(ctx, project, updates, null)), messages: read.messages };
     },
     onReceived: async (objects) => {
@@ -168,25 +174,26 @@ const receive = async (
   });
   const recorded = served.done
     .then(
-      ({ updates }) => held && recordPush(ctx, held, updates),
+      async ({ updates }) => {
+        if (!held) return [];
+        await recordPush(ctx, held, updates);
+        return carryOut(ctx, held, updates);
+      },
       async (error: unknown) => {
         // git may have ended half-way. The refs show how far it came.
         if (held) await settlePush(ctx.services, held.id);
         if (!ctx.signal.aborted) ctx.log.warn({ err: error, project_id: project.id }, 'a push failed');
+        return [];
       },
     )
     .catch((error: unknown) => {
       // The row stays. The next push to the same refs settles it, or another process after this one has died.
       ctx.log.error({ err: error, project_id: project.id }, 'a push could not be recorded; it is settled later');
-      return held && retryLater(ctx, held);
+      if (held) retryLater(ctx, held);
+      return [];
     });
-  return Readable.from(untilRecorded(served.stream, recorded), { objectMode: false });
+  return Readable.from(withMessages(served, recorded), { objectMode: false });
 };
-
-async function* untilRecorded(stream: Readable, recorded: Promise<unknown>): AsyncGenerator<Buffer> {
-  for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
-  await recorded;
-}
 
 /** Retries, for example after a database outage. While this process lives, no other process settles its push. */
 const retryLater = (ctx: Context, held: HeldPush, delayMs = 1_000): void => {
@@ -211,7 +218,8 @@ const judgeAgain = async (
   if (!(await stillValid(ctx.services, [ctx.actor])).has(0)) return refuseAll('the credential is no longer valid');
   const [actor = ctx.actor] = await withClosedGroups(ctx.services, [ctx.actor]);
   const now = await findProject({ ...ctx, actor }, { id: project.id });
-  if (!now || !can(ctx, now, 'push_code')) return refuseAll('you are no longer allowed to push to this project');
+  if (!now || (await onlyBranches(ctx, now))?.size === 0 || !mayJobPush(ctx, now))
+    return refuseAll('you are no longer allowed to push to this project');
   const refused = (await judgePush(ctx, now, updates, objects)).refused ?? [];
   return refused.length > 0 ? refused : refusalsOfSize(ctx, updates, objects);
 };
@@ -250,8 +258,12 @@ const findOrMoved = async (
     throw isAnonymous ? unauthenticated() : notFound('Project');
   }
   requireScope(ctx.actor, service);
+  if (service === 'git-receive-pack' && !mayJobPush(ctx, project)) {
+    throw forbidden('job tokens may not push to this project');
+  }
   const ability: ProjectAbility = service === 'git-upload-pack' ? 'read_code' : 'push_code';
   if (can(ctx, project, ability)) return { project };
+  if (service === 'git-receive-pack' && (await onlyBranches(ctx, project))?.size !== 0) return { project };
   if (isAnonymous) throw unauthenticated();
   if (service === 'git-upload-pack') throw forbidden('you are not allowed to download code from this project');
   if (project.archived) throw forbidden('this project is archived and cannot be pushed to');
@@ -263,8 +275,12 @@ const findOrMoved = async (
     : notFound('Project');
 };
 
-const READ_SCOPES = ['read_repository', 'write_repository', 'api'];
-const WRITE_SCOPES = ['write_repository', 'api'];
+const READ_SCOPES = ['read_repository', 'write_repository', 'api', JOB_TOKEN_SCOPE];
+const WRITE_SCOPES = ['write_repository', 'api', JOB_TOKEN_SCOPE];
+
+/** A job may push only to its own project, and only if the project allows it (reference: ci §7). */
+const mayJobPush = ({ actor: { job } }: Context, project: ProjectRow): boolean =>
+  job === undefined || (job.projectId === project.id && project.ci_push_repository_for_job_token_allowed);
 
 const requireScope = ({ scopes }: Actor, service: Service): void => {
   const accepted = service === 'git-upload-pack' ? READ_SCOPES : WRITE_SCOPES;
@@ -308,43 +324,3 @@ const repositoryPath = ({ params }: FastifyRequest): string | null => {
 };
 
 const headerOf = ({ headers }: FastifyRequest, name: string): string | undefined => [headers[name]].flat()[0];
-
-const noCache = (reply: FastifyReply): FastifyReply =>
-  reply
-    .header('Expires', 'Fri, 01 Jan 1980 00:00:00 GMT')
-    .header('Pragma', 'no-cache')
-    .header('Cache-Control', 'no-cache, max-age=0, must-revalidate');
-
-const STATUS: Readonly<Record<string, number>> = {
-  unauthenticated: 401,
-  invalid_token: 401,
-  insufficient_scope: 403,
-  forbidden: 403,
-  not_found: 404,
-  too_many_requests: 429,
-  unavailable: 503,
-};
-const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 404, too_large: 413, timeout: 504 };
-
-const BROKEN = 'Something went wrong on our side';
-const AWAY = 'The service is not available at the moment';
-
-/** Answers in plain text, which git shows after `remote:`. */
-const answerError = (services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply) => {
-  const known =
-    error instanceof DomainError
-      ? (STATUS[error.code] ?? 400)
-      : error instanceof GitError
-        ? (GIT_STATUS[error.reason] ?? 500)
-        : isDatabaseAway(error)
-          ? 503
-          : 500;
-  if (known >= 500 && !request.abortController?.signal.aborted) {
-    services.log.error({ err: error, request_id: request.id }, 'git request failed');
-  }
-  if (known === 401) reply.header('WWW-Authenticate', REALM);
-  const retryAfter = error instanceof DomainError ? error.details.retryAfterSeconds : undefined;
-  if (retryAfter !== undefined) reply.header('Retry-After', retryAfter);
-  const text = known === 503 ? AWAY : known === 500 || !(error instanceof Error) ? BROKEN : error.message;
-  return noCache(reply).code(known).type('text/plain; charset=utf-8').send(`${text}\n`);
-};

@@ -1,5 +1,6 @@
 export { forgetFetches } from './fetches.ts';
 export { detectLanguages, detectMissingLanguages } from './languages.ts';
 export { deleteMergedBranches } from './merged-branches.ts';
-export { settlePushes } from './pushes.ts';
-export { packRepository, refreshStatistics } from './upkeep.ts';
+export { packRepository } from './packing.ts';
+export { settleFirstPush, settlePushes } from './pushes.ts';
+export { refreshStatistics } from './upkeep.ts';

@@ -3,9 +3,8 @@ import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { actorFor } from '#domains/tokens/authentication.ts';
+import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
-import { createContextFactory } from '#platform/create-context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { BRANCHES, branchName, branchRef, type RefUpdate } from './model.ts';
@@ -34,15 +33,14 @@ export const deleteMergedBranches = defineJob({
   name: 'repositories.delete_merged_branches',
   input: z.object({ project_id: z.number(), user_id: z.number() }),
   maxAttempts: 5,
-  run: async ({ services, signal, requestId }, { project_id, user_id }) => {
-    const actor = await actorFor(services, user_id);
-    if (!actor) return; // the account was closed meanwhile
-    const ctx = createContextFactory(services)({ actor, requestId, signal });
+  run: async (hub, { project_id, user_id }) => {
+    const ctx = await contextFor(hub, user_id, project_id);
+    if (!ctx) return; // the account was closed meanwhile
     const project = await findProject(ctx, { id: project_id });
     if (!project || !can(ctx, project, 'push_code')) return;
     const updates = await mergedBranches(ctx, project);
     for (let at = 0; at < updates.length; at += BATCH) {
-      signal.throwIfAborted();
+      hub.signal.throwIfAborted();
       await moveAll(ctx, project, await unprotected(ctx, project, updates.slice(at, at + BATCH)));
     }
   },

@@ -7,6 +7,7 @@ import type { PushRule } from '#domains/push-rules/model.ts';
 import { governingRule } from '#domains/push-rules/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts';
+import { onlyBranches } from './collaboration.ts';
 import { branchName, type RefUpdate, tagName } from './model.ts';
 import { isGranted, matching, type Protections, readProtections } from './protections.ts';
 
@@ -29,7 +30,7 @@ export const readPushPolicy = async (ctx: Context, project: ProjectRow): Promise
 
 /**
  * Applies protection and the push rule to a push. Returns refusals per ref, and the refs that only accept
- * fast-forwards. The caller must already have `push_code`. Without `objects` it checks names only; with them it also
+ * fast-forwards. A caller without `push_code` may only change the branches of merge requests that allow it. Without `objects` it checks names only; with them it also
  * checks the new objects. Reads the policy unless it is given.
  */
 export const judgePush = async (
@@ -40,6 +41,7 @@ export const judgePush = async (
   policy?: PushPolicy,
 ): Promise<PushVerdict> => {
   const { protections, rule, initialPush } = policy ?? (await readPushPolicy(ctx, project));
+  const only = await onlyBranches(ctx, project);
   const first = firstBranch(project, updates);
   const refused: RefRefusal[] = [];
   const fastForwardOnly: string[] = [];
@@ -47,7 +49,10 @@ export const judgePush = async (
     const { ref } = update;
     const branch = branchName(ref);
     const tag = tagName(ref);
-    if (branch !== null) {
+    const isChange = update.oldOid !== null && update.newOid !== null;
+    if (only && !(isChange && branch !== null && only.has(branch))) {
+      refused.push({ ref, reason: 'You are not allowed to push to this branch or tag.' });
+    } else if (branch !== null) {
       // The first branch becomes the default branch, so the protection of the default branch applies to it.
       const name = branch === first ? (project.default_branch ?? branch) : branch;
       const reason =

@@ -19,6 +19,8 @@ export interface Protection {
   readonly id: number;
   readonly name: string;
   readonly allow_force_push: boolean;
+  /** Whether code owners must approve what they own. False for tags. */
+  readonly code_owner_approval_required: boolean;
   readonly levels: readonly ProtectionLevel[];
 }
 
@@ -47,12 +49,13 @@ export const protectionsByProjects = async (
   const { rows } = await sql<Protection & { project_id: number; kind: 'branch' | 'tag'; callers_groups: number[] }>`
     with rules as (
       select 'branch' as kind, b.project_id, b.id, b.name, b.allow_force_push,
+        b.code_owner_approval_required,
         coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
             'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
           from protection_levels l where l.protected_branch_id = b.id), '[]') as levels
       from protected_branches b where b.project_id = any (${projectIds}::bigint[])
       union all
-      select 'tag', t.project_id, t.id, t.name, false,
+      select 'tag', t.project_id, t.id, t.name, false, false,
         coalesce((select jsonb_agg(jsonb_build_object('id', l.id, 'action', l.action, 'access_level', l.access_level,
             'user_id', l.user_id, 'group_id', l.group_id) order by l.id)
           from protection_levels l where l.protected_tag_id = t.id), '[]')

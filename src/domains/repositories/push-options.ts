@@ -1,7 +1,11 @@
 import { z } from 'zod';
+import type { ProjectRow } from '#domains/projects/model.ts';
+import type { Context } from '#platform/context.ts';
+import { definePort } from '#platform/port.ts';
+import type { RefUpdate } from './model.ts';
 
-// Push options, as in `git push -o ci.skip -o ci.variable=A=1`. Only hooks and subscribers get them, not git, its hooks
-// or their environment.
+// Push options, as in `git push -o ci.skip -o merge_request.create`. Hooks, subscribers and `afterPush` get them, but
+// not git, its hooks or their environment.
 
 /** Such as `{ ci: { skip: true, variable: { 'A=1': 1 } } }`. */
 export const pushOptionsSchema = z.record(
@@ -31,9 +35,19 @@ const MANY: ReadonlySet<string> = new Set([
 const OPTION = /^([a-z_]+)\.([a-z][a-z_]*)(?:=([\s\S]*))?$/;
 
 /**
- * Groups options by namespace. Drops unknown options. Adds a message for each unknown option and for those without
- * effect.
+ * Carries out the options of a push that has landed, and returns lines for the terminal of the person who pushed. May
+ * run twice for one push, if a process dies in the middle.
  */
+export const afterPush = definePort<
+  Context,
+  [project: ProjectRow, updates: readonly RefUpdate[], options: PushOptions],
+  Promise<readonly string[]>
+>('repositories.afterPush');
+
+/** Returns true for options that `afterPush` must carry out, even if the process dies first. */
+export const mustBeCarriedOut = (options: PushOptions): boolean => options.merge_request !== undefined;
+
+/** Groups options by namespace. Drops unknown options, and adds a message for each. */
 export const readPushOptions = (given: readonly string[]): ReadPushOptions => {
   const options: PushOptions = {};
   const messages = new Set<string>();
@@ -43,11 +57,6 @@ export const readPushOptions = (given: readonly string[]): ReadPushOptions => {
     if (!NAMESPACES.has(namespace)) {
       messages.add(`The push option "${option.slice(0, 100)}" is unknown and was ignored.`);
       continue;
-    }
-    if (namespace === 'merge_request') {
-      messages.add(
-        `Pushes cannot create or change merge requests here, so the push option "${namespace}.${key}" has no effect.`,
-      );
     }
     const values = options[namespace] ?? {};
     options[namespace] = values;

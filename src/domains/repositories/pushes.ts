@@ -3,15 +3,17 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { anonymous, type Context, type Services } from '#platform/context.ts';
+import { anonymous, type Context, type Services, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import type { Database } from '#platform/db/pool.ts';
 import { conflict, DomainError } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { isChange, type RefUpdate } from './model.ts';
-import { type PushOptions, pushOptionsSchema } from './push-options.ts';
-import { asHub, describeUpdates, recordUpdates } from './ref-updates.ts';
+import { carryOutDue, carryOutLate, commandsSchema, processIsDead } from './options-due.ts';
+import { mustBeCarriedOut, type PushOptions, pushOptionsSchema } from './push-options.ts';
+import { asHub, describeUpdates, type KnownCommits, recordUpdates } from './ref-updates.ts';
 
 // Keeps refs and events consistent across crashes. The row of a push is committed before git moves a ref, and settled
 // in the transaction that emits the events. Pushes of dead processes are settled by comparing the refs. Every change of
@@ -26,10 +28,6 @@ export interface HeldPush {
   readonly options: PushOptions;
 }
 
-/**
- * A process that was not seen for this long is dead, and so is its git process. See the 12 s in platform/processes.ts.
- */
-const DEAD_AFTER = '15 seconds';
 /** Longer than it takes to detect a dead process. */
 const WAIT_MS = 25_000;
 const RECORDED_KEPT = '1 day';
@@ -72,62 +70,60 @@ const tryHold = (
   return ctx.transaction(async ({ db }) => {
     // Concurrent pushes must not both find the refs free.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
-    const [isComing, { rows: holders }, current] = await Promise.all([
-      db
-        .selectFrom('project_imports')
-        .select('id')
-        .where('project_id', '=', project.id)
-        .where('status', 'in', RUNNING_IMPORT)
-        .executeTakeFirst(),
-      sql<Holder>`
-        select id, ${processIsDead} as dead from pushes
-        where project_id = ${project.id} and state = 'receiving' and refs && ${refs}::text[]`.execute(db),
-      // A ref may have moved meanwhile. The work of others must not count as the work of this push.
-      readRefs(ctx.services, project, refs),
-    ]);
-    // The import replaces the whole repository.
-    if (isComing) throw conflict('The repository is still being imported or forked; try again when it is complete');
-    if (holders.length > 0) return { holders };
+    const { rows } = await sql<{ id: number }>`
+      insert into pushes (project_id, user_id, process_id, chain_id, commands, refs, push_options)
+      select ${project.id}::bigint, ${ctx.actor.userId}::bigint, ${ctx.services.processId}::uuid, ${ctx.chainId}::text,
+        ${toJsonb(updates)}::jsonb, ${refs}::text[], ${toJsonb(options)}::jsonb
+      where not exists (select from project_imports where project_id = ${project.id} and status = any (${RUNNING_IMPORT}::text[]))
+        and not exists (select ${heldBy(project.id, refs)})
+      returning id`.execute(db);
+    const [row] = rows;
+    if (!row) return { holders: await findHolders(db, project, refs) };
+    // A ref may have moved meanwhile. The work of others must not count as the work of this push.
+    const current = await readRefs(ctx.services, project, refs);
     const possible = updates.filter(
       (update) => isChange(update) && (current.get(update.ref) ?? null) === update.oldOid,
     );
-    const row = await db
-      .insertInto('pushes')
-      .values({
-        project_id: project.id,
-        user_id: ctx.actor.userId,
-        process_id: ctx.services.processId,
-        chain_id: ctx.chainId,
-        commands: toJsonb(possible),
-        refs,
-        push_options: toJsonb(options),
-      })
-      .returning('id')
-      .executeTakeFirstOrThrow();
+    if (possible.length < updates.length) {
+      await db
+        .updateTable('pushes')
+        .set({ commands: toJsonb(possible) })
+        .where('id', '=', row.id)
+        .execute();
+    }
     return { id: row.id, project, possible, options };
   });
 };
 
-const processIsDead = sql<boolean>`not exists (
-  select from hub_processes h where h.id = pushes.process_id and h.seen_at > now() - ${sql.lit(DEAD_AFTER)}::interval)`;
+const heldBy = (projectId: number, refs: readonly string[]) =>
+  sql`from pushes where project_id = ${projectId} and state = 'receiving' and refs && ${refs}::text[]`;
+
+/** Returns the pushes that hold one of the refs. @throws DomainError `conflict` during an import */
+const findHolders = async (db: Database, { id }: ProjectRow, refs: readonly string[]): Promise<readonly Holder[]> => {
+  const isComing = await db
+    .selectFrom('project_imports')
+    .select('id')
+    .where('project_id', '=', id)
+    .where('status', 'in', RUNNING_IMPORT)
+    .executeTakeFirst();
+  // The import replaces the whole repository.
+  if (isComing) throw conflict('The repository is still being imported or forked; try again when it is complete');
+  return (await sql<Holder>`select id, ${processIsDead} as dead ${heldBy(id, refs)}`.execute(db)).rows;
+};
 
 /**
- * Writes the events of the moved refs and deletes the push's row. Another process may have settled the push meanwhile.
+ * Writes the events of the moved refs and deletes the push's row, unless its options must be carried out. Another
+ * process may have settled the push meanwhile.
  */
-export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly RefUpdate[]): Promise<void> => {
-  // git also reports success for deleting a ref that does not exist.
-  const possible = new Set(push.possible.map(({ ref }) => ref));
-  const described = await describeUpdates(
-    ctx,
-    push.project,
-    moved.filter((update) => isChange(update) && possible.has(update.ref)),
-  );
+export const recordPush = async (
+  ctx: Context,
+  push: HeldPush,
+  moved: readonly RefUpdate[],
+  known?: KnownCommits,
+): Promise<void> => {
+  const described = await describeUpdates(ctx, push.project, changedBy(push, moved), known);
   await ctx.transaction(async (tx) => {
-    const row = await tx.db
-      .deleteFrom('pushes')
-      .where('id', '=', push.id)
-      .returning(['state', 'moved'])
-      .executeTakeFirst();
+    const row = await closeRow(tx, push, described.updates);
     if (!row) return; // the project is gone
     const known = new Set(row.state === 'recorded' ? (row.moved ?? []) : []);
     const updates = described.updates.filter(({ ref }) => !known.has(ref));
@@ -135,15 +131,46 @@ export const recordPush = async (ctx: Context, push: HeldPush, moved: readonly R
   });
 };
 
+/** Deletes the row of the push, or keeps it until its options are carried out. Returns the row as it was. */
+const closeRow = async (tx: Tx, { id, options }: HeldPush, moved: readonly RefUpdate[]) => {
+  if (!mustBeCarriedOut(options)) {
+    return tx.db.deleteFrom('pushes').where('id', '=', id).returning(['state', 'moved']).executeTakeFirst();
+  }
+  const row = await tx.db
+    .selectFrom('pushes')
+    .select(['state', 'moved'])
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row?.state !== 'receiving') return row;
+  await tx.db
+    .updateTable('pushes')
+    .set({ state: 'recorded', moved: moved.map(({ ref }) => ref), options_due: true })
+    .where('id', '=', id)
+    .execute();
+  return row;
+};
+
+/** Returns the updates that the push carried out. git also reports success for deleting a ref that does not exist. */
+const changedBy = (push: HeldPush, moved: readonly RefUpdate[]): RefUpdate[] => {
+  const possible = new Set(push.possible.map(({ ref }) => ref));
+  return moved.filter((update) => isChange(update) && possible.has(update.ref));
+};
+
 /**
  * Moves refs for the API, with the events of a push. Moves all or none.
  *
  * @throws DomainError `conflict` if a ref does not have the expected value
  */
-export const moveRefs = async (ctx: Context, project: ProjectRow, updates: readonly RefUpdate[]): Promise<void> => {
+export const moveRefs = async (
+  ctx: Context,
+  project: ProjectRow,
+  updates: readonly RefUpdate[],
+  { options = {}, known }: { readonly options?: PushOptions; readonly known?: KnownCommits } = {},
+): Promise<void> => {
   const changes = updates.filter(isChange);
   if (changes.length === 0) return;
-  const push = await holdPush(ctx, project, changes);
+  const push = await holdPush(ctx, project, changes, options);
   try {
     if (push.possible.length < changes.length) throw new GitError('conflict', 'The reference has just been changed');
     await ctx.services.git.updateRefs(project.disk_path, changes);
@@ -153,12 +180,8 @@ export const moveRefs = async (ctx: Context, project: ProjectRow, updates: reado
     if (error instanceof GitError && error.reason === 'conflict') throw new DomainError('conflict', error.message);
     throw error;
   }
-  await recordPush(ctx, push, changes);
+  await recordPush(ctx, push, changes, known);
 };
-
-const commandsSchema = z.array(
-  z.object({ ref: z.string(), oldOid: z.string().nullable(), newOid: z.string().nullable() }),
-);
 
 /** Compares the refs to find out which updates of a push were carried out, and records those. Idempotent. */
 export const settlePush = async (services: Services, pushId: number): Promise<void> => {
@@ -176,16 +199,19 @@ export const settlePush = async (services: Services, pushId: number): Promise<vo
   );
   const moved = commands.filter(({ ref, newOid }) => (current.get(ref) ?? null) === newOid);
   const described = await describeUpdates(ctx, project, moved);
+  const options = pushOptionsSchema.parse(row.push_options);
+  const options_due = mustBeCarriedOut(options);
   await ctx.transaction(async (tx) => {
     const taken = await tx.db
       .updateTable('pushes')
-      .set({ state: 'recorded', moved: moved.map(({ ref }) => ref) })
+      .set({ state: 'recorded', moved: moved.map(({ ref }) => ref), options_due })
       .where('id', '=', pushId)
       .where('state', '=', 'receiving')
       .returning('id')
       .executeTakeFirst();
-    if (taken) await recordUpdates(tx, project.id, described, pushOptionsSchema.parse(row.push_options));
+    if (taken) await recordUpdates(tx, project.id, described, options);
   });
+  if (options_due) await carryOutLate(services, pushId);
   services.log.info(
     { push_id: pushId, project_id: project.id, moved: moved.length },
     'settled a push by comparing its refs',
@@ -206,7 +232,7 @@ const readRefs = async (
   }
 };
 
-/** Settles the pushes of dead processes. Failed ones are retried next time. */
+/** Settles the pushes of dead processes, and carries out their options. Failed ones are retried next time. */
 export const settleDeadPushes = async (services: Services): Promise<void> => {
   const rows = await services.db
     .selectFrom('pushes')
@@ -221,6 +247,7 @@ export const settleDeadPushes = async (services: Services): Promise<void> => {
       services.log.error({ err: error, push_id: id }, 'an interrupted push could not be settled; trying again'),
     );
   }
+  await carryOutDue(services);
 };
 
 /** A fallback for the timer of the web processes (git-http.ts). */
@@ -237,4 +264,12 @@ export const settlePushes = defineJob({
       .where('created_at', '<', sql<string>`now() - ${sql.lit(RECORDED_KEPT)}::interval`)
       .execute();
   },
+});
+
+/** Retired: earlier versions queued it for the first commit of a project. Its push is settled like any other. */
+export const settleFirstPush = defineJob({
+  name: 'repositories.settle_first_push',
+  input: z.object({ project_id: z.number() }),
+  maxAttempts: 5,
+  run: ({ services }) => settleDeadPushes(services),
 });

@@ -6,7 +6,7 @@ import { isoTime } from '#platform/time.ts';
 import type { PipelineOfCommit } from './commits.ts';
 import { isGenerated } from './generated-files.ts';
 import { type Branch, branchWebUrl, type Commit, commitWebUrl, type RepositoryProject, type Tag } from './model.ts';
-import type { ProtectedBranch } from './protections/branches.ts';
+import type { ProtectedBranch } from './protected-branches.ts';
 import { describeLevel, type GrantedLevel } from './protections/levels.ts';
 import type { ProtectedTag } from './protections/tags.ts';
 

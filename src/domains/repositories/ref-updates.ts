@@ -44,10 +44,14 @@ const REFS_OF_A_PUSH = 10;
 /** The most files per commit in an event. */
 const MAX_FILES = 1_000;
 
+/** The commits that an update brings, newest first, by its new id. For callers who have read them. */
+export type KnownCommits = ReadonlyMap<string, readonly Commit[]>;
+
 export const describeUpdates = async (
   ctx: Context,
   project: ProjectRow,
   updates: readonly RefUpdate[],
+  known: KnownCommits = new Map(),
 ): Promise<Described> => {
   const { git } = ctx.services;
   const branches = updates.flatMap(({ newOid, ...update }) =>
@@ -57,10 +61,12 @@ export const describeUpdates = async (
   const excludeRefs = updates.map(({ ref }) => ref);
   const commits = new Map<string, { commits: readonly PushedCommit[]; total: number | null }>();
   for (const { ref } of branches) commits.set(ref, { commits: [], total: null });
-  const found = await mapLimit(listed, CONCURRENCY, async ({ ref, oldOid, newOid }) => ({
-    ref,
-    ...(await git.newCommits(project.disk_path, newOid, oldOid, { limit: LISTED_COMMITS, excludeRefs })),
-  }));
+  const found = await mapLimit(listed, CONCURRENCY, async ({ ref, oldOid, newOid }) => {
+    const all = known.get(newOid);
+    if (all) return { ref, commits: all.slice(0, LISTED_COMMITS), total: all.length };
+    const read = await git.newCommits(project.disk_path, newOid, oldOid, { limit: LISTED_COMMITS, excludeRefs });
+    return { ref, ...read };
+  });
   const ids = [...new Set(found.flatMap(({ commits }) => commits.map(({ id }) => id)))];
   const changes = new Map<string, ChangedFiles>();
   for (let at = 0; at < ids.length; at += COMMITS_READ) {
@@ -77,25 +83,34 @@ export const describeUpdates = async (
 
 const describeTags = async (
   { services: { git } }: Context,
-  { disk_path }: ProjectRow,
+  { disk_path, default_branch }: ProjectRow,
   updates: readonly RefUpdate[],
 ): Promise<Described['tags']> => {
   const tags = updates.flatMap(({ ref, newOid }) =>
     newOid === null || tagName(ref) === null ? [] : [{ ref, newOid }],
   );
   if (tags.length === 0) return new Map();
-  const branches = await git.listRefs(disk_path, { prefix: BRANCHES });
-  const tips = new Set(branches.map(({ oid }) => oid));
   const objects = await git.readTagObjects(
     disk_path,
     tags.map(({ newOid }) => newOid),
   );
   const messages = new Map(objects.map(({ id, message }) => [id, message]));
-  const described = await mapLimit(tags, TAGS_AT_ONCE, async ({ ref, newOid }) => {
-    const commit = (await git.commitBefore(disk_path, newOid, [])) ?? newOid;
-    return [ref, { commit, message: messages.get(newOid) ?? null, isTip: tips.has(commit) }] as const;
-  });
-  return new Map(described);
+  const peeled = await mapLimit(tags, TAGS_AT_ONCE, async ({ ref, newOid }) => ({
+    ref,
+    newOid,
+    commit: (await git.commitBefore(disk_path, newOid, [])) ?? newOid,
+  }));
+  // Most tags name the tip of the default branch. Only others need all branches.
+  const tip = default_branch === null ? null : await git.resolve(disk_path, branchRef(default_branch));
+  const tips = peeled.every(({ commit }) => commit === tip)
+    ? new Set([tip])
+    : new Set((await git.listRefs(disk_path, { prefix: BRANCHES })).map(({ oid }) => oid));
+  return new Map(
+    peeled.map(({ ref, newOid, commit }) => [
+      ref,
+      { commit, message: messages.get(newOid) ?? null, isTip: tips.has(commit) },
+    ]),
+  );
 };
 
 const pushedCommit = (
@@ -123,14 +138,16 @@ export const recordUpdates = async (
   const { updates } = described;
   if (updates.length === 0) return;
   await tx.db.selectFrom('projects').select('id').where('id', '=', projectId).forNoKeyUpdate().execute();
-  const [before, { push_event_hooks_limit: limit }, users] = await Promise.all([
+  const [before, { push_event_hooks_limit: limit }, users, found] = await Promise.all([
     findProject(asHub(tx), { id: projectId }),
     getSettings(tx),
     userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]),
+    readProtections(tx, projectId),
   ]);
   if (!before) return; // the project was deleted meanwhile
   const project = await updateProjectRow(tx, before, updates);
-  const protections = await readProtections(tx, project.id);
+  // The first push may have protected the default branch.
+  const protections = before.empty_repo ? await readProtections(tx, project.id) : found;
   const summary = users.get(tx.actor.userId ?? 0);
   const user = summary ? hookUser(tx, summary) : null;
   const place = {
@@ -160,6 +177,7 @@ export const recordUpdates = async (
       user,
       project: projectObject,
       changes: updates.map(({ ref, oldOid, newOid }) => ({ ref, before: oldOid, after: newOid })),
+      ...(Object.keys(options).length > 0 ? { hook_only: { push_options: options } } : {}),
     },
   });
   if (!updates.every((update) => bringsNothing(described, update, project))) {
@@ -212,13 +230,12 @@ export const toMovedRef = (
 
 /** Updates emptiness, default branch and readme in the project's row, which the caller has locked. */
 const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly RefUpdate[]): Promise<ProjectRow> => {
-  const { git } = tx.services;
   const first = firstBranch(before, updates);
   const default_branch = first ?? before.default_branch;
   const touched = updates.some(({ ref }) => ref === branchRef(default_branch ?? ''));
-  const [someBranch] = await git.listRefs(before.disk_path, { prefix: 'refs/heads/', limit: 1 });
+  const leavesBranch = updates.some(({ ref, newOid }) => newOid !== null && branchName(ref) !== null);
   const wanted = {
-    empty_repo: someBranch === undefined,
+    empty_repo: !leavesBranch && !(await hasBranches(tx, before)),
     default_branch,
     readme_path: touched ? await findReadme(tx, before.disk_path, default_branch) : before.readme_path,
   };
@@ -236,6 +253,14 @@ const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly Re
   if (first !== null && first !== before.default_branch) await moveDefaultBranch(tx, before, first);
   return { ...before, ...wanted };
 };
+
+/** Lists the branches only if the default branch does not exist, because listing reads all of them. */
+const hasBranches = async (
+  { services: { git } }: Tx,
+  { disk_path, default_branch }: Pick<ProjectRow, 'disk_path' | 'default_branch'>,
+): Promise<boolean> =>
+  (default_branch !== null && (await git.resolve(disk_path, branchRef(default_branch))) !== null) ||
+  (await git.listRefs(disk_path, { prefix: BRANCHES, limit: 1 })).length > 0;
 
 /** The first branch is not the configured default branch. Moves HEAD and the protection to it. */
 const moveDefaultBranch = async (tx: Tx, project: ProjectRow, branch: string): Promise<void> => {

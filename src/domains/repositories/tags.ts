@@ -128,8 +128,8 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
   const { git } = ctx.services;
   const commit = ref === '' ? null : await resolveRevision(ctx, project, ref);
   if (commit === null) throw refusal(`Target ${ref} is invalid`);
-  await writeRef(ctx, project, async (current) => {
-    const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: commit };
+  const { newOid: oid } = await writeRef(ctx, project, async (current) => {
+    const update = { ref: tagRef(tag), oldOid: null, newOid: commit };
     if ((await git.resolve(current.disk_path, update.ref)) !== null) throw refusal(`Tag ${tag} already exists`);
     const { judge } = await requireMove(ctx, current, update);
     if (message == null || message === '') {
@@ -140,7 +140,9 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
     const newOid = await git.createTagObject(current.disk_path, { name: tag, commit, message, tagger }, judge);
     return { ...update, newOid };
   });
-  return getTag(ctx, project, tag);
+  const [created] = await completeTags(ctx, project, [{ name: tagRef(tag), oid, peeledOid: commit, message: null }]);
+  if (!created) throw new Error('the new tag is missing');
+  return created;
 };
 
 /**

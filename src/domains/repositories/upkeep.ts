@@ -3,22 +3,24 @@ import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { detectLanguages } from './languages.ts';
 import { branchRef } from './model.ts';
+import { packingKey, packRepository } from './packing.ts';
 import { findReadme } from './readme.ts';
-
-const GC_EVERY = 40;
 
 /**
  * Updates the number of commits and the size after pushes, and when the default branch changes. Concurrent requests
- * share one job. Also schedules language detection and, after a number of pushes, a repack.
+ * share one job. Also schedules language detection and, after `housekeeping_optimize_repository_period` pushes, a packing.
  */
 export const refreshStatistics = defineJob({
   name: 'repositories.refresh_statistics',
   input: z.object({ project_id: z.number() }),
   maxAttempts: 5,
+  // It starts four git processes, and the next push may come soon.
+  sharedMs: 500,
   run: async (ctx, { project_id }) => {
     const project = await findProject(ctx, { id: project_id });
     if (!project) return;
@@ -28,6 +30,7 @@ export const refreshStatistics = defineJob({
     const commit_count = isBorn ? await git.countCommits(project.disk_path, { from: ref, signal: ctx.signal }) : 0;
     const repository_size = await git.diskSize(project.disk_path);
     const readme_path = await findReadme(ctx, project.disk_path, project.default_branch);
+    const { housekeeping_optimize_repository_period: period } = await getSettings(ctx);
     await ctx.transaction(async (tx) => {
       if (readme_path !== project.readme_path) {
         // A concurrent push sets its own readme, and schedules this job again.
@@ -47,30 +50,18 @@ export const refreshStatistics = defineJob({
         .updateTable('repository_upkeep')
         .set({ pushes_since_gc: 0 })
         .where('project_id', '=', project_id)
-        .where('pushes_since_gc', '>=', GC_EVERY)
+        .where('pushes_since_gc', '>=', period)
         .returning('project_id')
         .executeTakeFirst();
-      if (due) tx.enqueue(packRepository, { project_id }, { key: `repositories.pack:${project_id}` });
+      if (due) tx.enqueue(packRepository, { project_id, quick: true }, { key: packingKey(project_id, true) });
     });
   },
 });
 
-/** Schedules a repack of the repository. @throws DomainError `forbidden` */
+/** Schedules a thorough packing of the repository. @throws DomainError `forbidden` */
 export const scheduleHousekeeping = async (ctx: Context, project: ProjectRow): Promise<void> => {
   requireAbility(ctx, project, 'housekeeping');
   await ctx.transaction(async (tx) => {
-    tx.enqueue(packRepository, { project_id: project.id }, { key: `repositories.pack:${project.id}` });
+    tx.enqueue(packRepository, { project_id: project.id }, { key: packingKey(project.id, false) });
   });
 };
-
-/** Repacks the files that many pushes have left and removes objects that have long been unreachable. */
-export const packRepository = defineJob({
-  name: 'repositories.pack',
-  input: z.object({ project_id: z.number() }),
-  maxAttempts: 3,
-  long: true,
-  run: async (ctx, { project_id }) => {
-    const project = await findProject(ctx, { id: project_id });
-    if (project) await ctx.services.git.gc(project.disk_path, { signal: ctx.signal });
-  },
-});

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { commitEmail } from '#domains/users/model.ts';
+import { commitEmail } from '#domains/users/commit-email.ts';
 import { getCurrentUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
@@ -18,7 +18,7 @@ export const refusal = (message: string): DomainError => new DomainError('bad_re
 /** Returns the caller's git identity. */
 export const callerIdentity = async (ctx: Context): Promise<Identity> => {
   const user = await getCurrentUser(ctx);
-  return { name: user.name, email: commitEmail(ctx, user), date: ctx.clock.now() };
+  return { name: user.name, email: await commitEmail(ctx, user), date: ctx.clock.now() };
 };
 
 const SOME_OID = '0'.repeat(40);

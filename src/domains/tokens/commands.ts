@@ -46,7 +46,9 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
   requireSudoOfApplication(ctx, owner);
   const settings = await getSettings(ctx);
   if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
-  const available = TOKEN_SCOPES.filter((scope) => owner.is_admin || !ADMINISTRATOR_SCOPES.has(scope));
+  // Without admin mode, administrators cannot get into it by a new token.
+  const mayHoldAll = owner.is_admin && ctx.actor.isAdmin;
+  const available = TOKEN_SCOPES.filter((scope) => mayHoldAll || !ADMINISTRATOR_SCOPES.has(scope));
   return insertChecked(ctx, owner.id, input, { settings, available, impersonation: false });
 };
 
@@ -122,7 +124,7 @@ const insertChecked = async (
   if (scopes.length === 0) errors.scopes = ["can't be blank"];
   else if (!scopes.every((scope) => available.includes(scope))) {
     errors.scopes = ['can only contain available scopes'];
-  } else if (!scopes.every((scope) => mayGrant(ctx.actor.scopes, scope))) {
+  } else if (!scopes.every((scope) => mayGrant(ctx.actor, scope))) {
     errors.scopes = ['can only contain scopes of the token in use'];
   }
   if (problem !== null) errors.expires_at = [problem];
@@ -269,12 +271,12 @@ const rotate = async (
     // Comes first: code that ends the authorization locks it before its tokens.
     await provenance(tx);
     const row = await lockToken(tx, id);
-    const { credential, scopes } = ctx.actor;
+    const { credential } = ctx.actor;
     const isOwn = credential?.kind === 'token' && credential.id === id;
     // With sudo the token belongs to the administrator, and the request must not change it in another user's name.
     if (isOwn && row.user_id !== ctx.actor.userId) throw forbidden();
     if (wouldOutlive(ctx, row.user_id)) throw forbidden(OUTLIVES);
-    if (!isOwn && !row.scopes.every((scope) => mayGrant(scopes, scope))) throw forbidden(WIDER);
+    if (!isOwn && !row.scopes.every((scope) => mayGrant(ctx.actor, scope))) throw forbidden(WIDER);
     if (!isActive(row, today(ctx.clock))) throw badRequest('the token is revoked or expired');
     await tx.db
       .updateTable('personal_access_tokens')

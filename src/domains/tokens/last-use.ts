@@ -1,8 +1,11 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { ActorCredential, Services } from '#platform/context.ts';
 
+/** A job's token lives too briefly for its last use to matter. */
+type NotedCredential = ActorCredential & { readonly kind: Exclude<ActorCredential['kind'], 'job_token'> };
+
 /** Records in the background when a credential was last used and that its user is active (specification 2 §4.1). */
-export const noteUse = (services: Services, userId: number, { kind, id }: ActorCredential): void =>
+export const noteUse = (services: Services, userId: number, { kind, id }: NotedCredential): void =>
   note(services, `${kind} ${id}`, async () => {
     // The use of a session also extends it.
     const { session_expire_delay: minutes } = await getSettings({ services });
@@ -39,7 +42,7 @@ const usedIn = (table: string, more = ''): string => `
     update ${table} set last_used_at = now()${more}
     where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute'))${aboutOf('$2')}`;
 
-const USED: Readonly<Record<ActorCredential['kind'], string>> = {
+const USED: Readonly<Record<NotedCredential['kind'], string>> = {
   token: usedIn('personal_access_tokens'),
   oauth_token: usedIn('oauth_access_tokens'),
   session: usedIn('sessions', ', expires_at = now() + make_interval(mins => $3)'),

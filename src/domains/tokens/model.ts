@@ -1,3 +1,5 @@
+import type { Actor } from '#platform/context.ts';
+
 /** The scopes of impersonation tokens (specification 2 §5). */
 export const IMPERSONATION_SCOPES = ['api', 'read_user'] as const;
 
@@ -5,11 +7,16 @@ export const IMPERSONATION_SCOPES = ['api', 'read_user'] as const;
 export const ADMINISTRATOR_SCOPES: ReadonlySet<string> = new Set(['admin_mode', 'sudo']);
 
 /**
- * Whether a caller with the scopes `held` (null: unrestricted) may grant `scope`. `api` covers all but the
- * administrator scopes.
+ * Whether a caller may grant `scope` to a token, new or rotated. Scopes of null are unrestricted. `api` covers all but
+ * the administrator scopes, which nobody grants before they enter admin mode.
  */
-export const mayGrant = (held: ReadonlySet<string> | null, scope: string): boolean =>
-  held === null || held.has(scope) || (held.has('api') && !ADMINISTRATOR_SCOPES.has(scope));
+export const mayGrant = (
+  { scopes, needsAdminMode }: Pick<Actor, 'scopes' | 'needsAdminMode'>,
+  scope: string,
+): boolean =>
+  ADMINISTRATOR_SCOPES.has(scope)
+    ? !needsAdminMode && (scopes === null || scopes.has(scope))
+    : scopes === null || scopes.has(scope) || scopes.has('api');
 
 /** Whether a token is active on `day` (today). It works to the end of the day `expires_at`, in UTC. */
 export const isActive = (

@@ -1,6 +1,7 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import { choices } from '#pages/choices.ts';
+import { formErrorsOf } from '#pages/form-errors.ts';
 import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
 import { type Page, page } from '#pages/page.ts';
 import { pager } from '#pages/pager.ts';
@@ -8,7 +9,6 @@ import { secret } from '#pages/secret.ts';
 import type { Visit } from '#pages/visit.ts';
 import { today } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
@@ -57,8 +57,7 @@ export const pages: readonly Page[] = [
         });
         return await show(ctx, visit, { page: 1, created });
       } catch (error) {
-        if (!(error instanceof DomainError) || error.code !== 'invalid') throw error;
-        return await show(ctx, visit, { page: 1, draft, errors: error.details.fields ?? {} });
+        return await show(ctx, visit, { page: 1, draft, errors: formErrorsOf(error) });
       }
     },
   }),

@@ -1,10 +1,12 @@
 import { getSettings } from '#domains/settings/queries.ts';
+import { enforcedTerms } from '#domains/users/terms.ts';
 import type { Actor, Services } from '#platform/context.ts';
 import { isUnexpired } from './model.ts';
 
 /**
  * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
- * nor expired, their account is open, and their administrator and external flags are unchanged. Runs one statement for
+ * nor expired, their account is open, their user has accepted the terms if that is enforced, and their administrator
+ * and external flags are unchanged. Runs one statement for
  * all actors.
  */
 export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
@@ -22,9 +24,11 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
   }
   if (groups.size === 0) return valid;
   const asked = [...groups.values()];
-  const { impersonation_enabled: impersonation, disable_personal_access_tokens: disabled } = await getSettings({
-    services,
-  });
+  const {
+    impersonation_enabled: impersonation,
+    disable_personal_access_tokens: disabled,
+    admin_mode: adminMode,
+  } = await getSettings({ services });
   const { rows } = await services.pool.query<{ n: number }>(STILL_VALID, [
     asked.map(({ actor }) => actor.userId),
     asked.map(({ actor }) => actor.credential?.kind ?? null),
@@ -33,10 +37,16 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
     asked.map(({ actor }) => actor.isExternal),
     impersonation,
     disabled,
+    await enforcedTerms(services),
+    adminMode,
   ]);
   for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
   return valid;
 };
+
+/** As `actorOfAccount` decides it, for the credential of `w`. */
+const IN_ADMIN_MODE = `(not $9::boolean or coalesce(s.admin_until > now(), false)
+      or coalesce('admin_mode' = any(coalesce(t.scopes, a.scopes)), false))`;
 
 // An administrator's token may act for another user (sudo).
 const STILL_VALID = `
@@ -48,7 +58,12 @@ const STILL_VALID = `
   left join oauth_access_tokens a on w.kind = 'oauth_token' and a.id = w.credential_id
     and a.revoked_at is null and (a.expires_at is null or a.expires_at > now())
   left join sessions s on w.kind = 'session' and s.id = w.credential_id and s.expires_at > now()
-  left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id)
-  where u.state = 'active' and u.is_admin = w.admin and u.external = w.external
-    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin)
-      and (not $7 or t.impersonation is not false or o.is_admin)))`;
+  left join jobs j on w.kind = 'job_token' and j.id = w.credential_id and j.token_digest is not null
+    and j.status in ('running', 'canceling')
+  left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id, j.user_id)
+  where u.state = 'active'
+    and ((u.is_admin and ${IN_ADMIN_MODE}) = w.admin or w.kind = 'job_token') and u.external = w.external
+    and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin and ${IN_ADMIN_MODE})
+      and (not $7 or t.impersonation is not false or o.is_admin)
+      and ($8::text is null or o.accepted_terms = $8 or o.is_admin or o.user_type <> 'human'
+        or w.kind = 'job_token' or t.impersonation is true)))`;

@@ -1,7 +1,7 @@
+import { loadHtml } from '#domains/markdown/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
-import { descriptionHtml } from '#platform/description-html.ts';
 import { topicAvatarUrl } from './avatar.ts';
 import { listTopics, type TopicRow } from './queries.ts';
 
@@ -12,7 +12,9 @@ const TopicRef = builder.objectRef<TopicRow>('Topic').implement({
     name: t.exposeString('name', { nullable: false }),
     title: t.exposeString('title', { nullable: false }),
     description: t.exposeString('description'),
-    descriptionHtml: t.string({ resolve: (topic) => descriptionHtml(topic.description) }),
+    descriptionHtml: t.string({
+      resolve: ({ description }, _args, ctx) => loadHtml(ctx, { text: description, home: null }),
+    }),
     avatarUrl: t.string({ resolve: (topic, _args, ctx) => topicAvatarUrl(ctx, topic) }),
     totalProjectsCount: t.exposeInt('total_projects_count', {
       nullable: false,

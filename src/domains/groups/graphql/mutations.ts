@@ -140,6 +140,7 @@ mutationField('groupUpdate', {
     name: t.string(),
     path: t.string(),
     sharedRunnersSetting: t.field({ type: SharedRunnersSetting }),
+    maxArtifactsSize: t.int({ description: 'Administrators only. MiB; null: as the group above, or the instance.' }),
     fileTemplateProjectId: t.field({
       type: 'ProjectID',
       description: 'A project in the group or in a group below it that the caller can see.',
@@ -158,6 +159,7 @@ mutationField('groupUpdate', {
         name: name ?? undefined,
         path: path ?? undefined,
         shared_runners_setting: input.sharedRunnersSetting ?? undefined,
+        max_artifacts_size: input.maxArtifactsSize,
         file_template_project_id: input.fileTemplateProjectId,
         ip_restriction_ranges: input.ipRestrictionRanges,
         service_access_tokens_expiration_enforced: input.serviceAccessTokensExpirationEnforced ?? undefined,

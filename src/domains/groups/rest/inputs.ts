@@ -1,16 +1,14 @@
 import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
+import { PROTECTION_DEFAULTS, protectionOfLevel } from '#domains/settings/protection.ts';
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
 import { invalid } from '#platform/errors.ts';
 import { tooBig } from '#platform/picture.ts';
-import { anyHash, boolean, fileUpload, type Input, integer, oneOf, text } from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { anyHash, boolean, fileUpload, integer, oneOf, text } from '#rest/params.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import type { GroupAttributes } from '../attributes.ts';
-import {
-  PROJECT_CREATION_LEVELS,
-  protectionOfLevel,
-  SHARED_RUNNERS_SETTINGS,
-  SUBGROUP_CREATION_LEVELS,
-} from '../model.ts';
+import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from '../model.ts';
 
 /** Inputs for creating and changing groups. */
 export const attributes = {
@@ -28,7 +26,7 @@ export const attributes = {
   lfs_enabled: boolean().optional(),
   request_access_enabled: boolean().optional(),
   default_branch: text().nullish(),
-  default_branch_protection: integer({ min: 0, max: 4 }).optional(),
+  default_branch_protection: removedInV5(integer({ min: 0, max: 4 }).optional(), PROTECTION_DEFAULTS),
   default_branch_protection_defaults: anyHash().optional(),
   wiki_access_level: oneOf(FEATURE_LEVELS).optional(),
   assistant_features_enabled: boolean().optional(),
@@ -51,6 +49,11 @@ export const updatable = {
     .describe('A project in the group or in a group below it that the caller can see.'),
   ip_restriction_ranges: text().nullish(),
   shared_runners_setting: oneOf(SHARED_RUNNERS_SETTINGS).optional(),
+  max_artifacts_size: integer({ min: 1, max: 1_000_000 })
+    .nullish()
+    .describe(
+      'Administrators only. The maximum size of an artifact in MiB. Empty: as the group above, or the instance.',
+    ),
   service_access_tokens_expiration_enforced: boolean().optional(),
 };
 

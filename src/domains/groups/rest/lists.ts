@@ -7,7 +7,8 @@ import {
 import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
-import { boolean, commaList, date, type Input, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { boolean, commaList, date, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
 import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
 import { type GroupRow, getGroup } from '../queries.ts';

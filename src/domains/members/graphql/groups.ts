@@ -19,7 +19,7 @@ builder.interfaceField(UserRef, 'groups', (t) =>
     {
       type: GroupRef,
       nullable: true,
-      description: 'Groups of which the user is a direct member and that the caller can see, by name.',
+      description: 'Groups that the caller can see and that have the user as a direct member, by name.',
       args: { search: t.arg.string() },
       resolve: async (user, args, ctx, info) =>
         (await showsMemberships(ctx, user.id)) ? groupsOf(user.id, args, ctx, info) : null,

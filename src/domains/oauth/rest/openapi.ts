@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { oneOf, text } from '#rest/params.ts';
 import { type Endpoint, endpoint } from '#rest/route.ts';
+import { removedInV5 } from '#rest/v5.ts';
+import { tokenInQuery } from '#rest/v5-requests.ts';
 import { DEVICE_GRANT } from '../model.ts';
 
 const tag = 'OAuth';
@@ -36,15 +38,16 @@ const deviceAuthorization = z
   })
   .meta({ id: 'OAuthDeviceAuthorization' });
 
-const tokenInfo = z
+/** The body of `/oauth/token/info`. */
+export const tokenInfoRecord = z
   .object({
     resource_owner_id: z.int(),
     scope: z.array(z.string()),
     expires_in: z.int().nullable().describe('Seconds until expiry. Null for a token that does not expire.'),
     application: z.object({ uid: z.string().nullable() }),
     created_at: z.int().describe('Unix time.'),
-    scopes: z.array(z.string()),
-    expires_in_seconds: z.int().nullable(),
+    scopes: removedInV5(z.array(z.string()), { replacedBy: 'scope' }),
+    expires_in_seconds: removedInV5(z.int().nullable(), { replacedBy: 'expires_in' }),
   })
   .meta({ id: 'OAuthTokenInfo' });
 
@@ -169,8 +172,10 @@ export const endpoints: readonly Endpoint[] = [
     root: true,
     tag,
     summary: 'Describe the token of the request',
-    input: { access_token },
-    response: tokenInfo,
+    v5: '/api/v5',
+    description: 'Version 5 serves it below `/api/v5`.',
+    input: { access_token: removedInV5(access_token, tokenInQuery) },
+    response: tokenInfoRecord,
   }),
   ...(['GET', 'POST'] as const).map((method) =>
     endpoint({

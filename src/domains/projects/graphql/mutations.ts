@@ -1,9 +1,10 @@
 import { VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { createProject, setArchived, setStar, updateProject } from '../commands.ts';
+import { createProject, setArchived, updateProject } from '../commands.ts';
 import { deleteProject, restoreProject } from '../deletion.ts';
 import { ProjectRef } from '../graphql.ts';
 import { getProject } from '../queries.ts';
+import { setStar } from '../stars.ts';
 import { transferProject } from '../transfer.ts';
 import { readSettings, settingFields } from './setting-inputs.ts';
 

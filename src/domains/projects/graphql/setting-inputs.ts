@@ -1,6 +1,13 @@
 import type { InputFieldMap } from '@pothos/core';
 import type { Types } from '#graphql/builder.ts';
-import { attributeNames, attributeSchemas, type ProjectAttributes, readAttributes, schemaKind } from '../attributes.ts';
+import {
+  attributeNames,
+  attributeSchemas,
+  type ProjectAttributes,
+  readAttributes,
+  removedAttributes,
+  schemaKind,
+} from '../attributes.ts';
 
 const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
@@ -11,18 +18,25 @@ export const settingFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'Inp
   const fields: InputFieldMap = {};
   for (const { name, input } of inputNames) {
     const kind = schemaKind(attributeSchemas[name]);
+    const options = optionsOf(name);
     fields[input] =
       kind === 'boolean'
-        ? t.boolean()
+        ? t.boolean(options)
         : kind === 'integer'
-          ? t.int()
+          ? t.int(options)
           : kind === 'list'
-            ? t.stringList()
+            ? t.stringList(options)
             : kind === 'object'
-              ? t.field({ type: 'JSON' })
-              : t.string();
+              ? t.field({ ...options, type: 'JSON' })
+              : t.string(options);
   }
   return fields;
+};
+
+/** Deprecates what version 5 of the REST API removes. */
+const optionsOf = (name: string): { deprecationReason?: string } => {
+  const replacement = Object.entries(removedAttributes).find(([removed]) => removed === name)?.[1];
+  return replacement ? { deprecationReason: `Use ${replacement.replacedBy}.` } : {};
 };
 
 /** Reads the settings from an input. @throws DomainError `invalid` */

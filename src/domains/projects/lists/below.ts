@@ -12,12 +12,21 @@ import {
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { badCursor, isBadCursor, type List } from '#platform/db/list.ts';
 import type { RawProject } from './assemble.ts';
-import { filterShape, filterValues, type ParentFilter, type ProjectFilter, withoutBlanks } from './filter.ts';
+import type { ParentFilter } from './conditions.ts';
+import { filterShape, filterValues, type ProjectFilter, withoutBlanks } from './filter.ts';
 import { listBy } from './list.ts';
 import { cursorOf, effectiveOrder, isAscending, withinReach } from './order.ts';
 import { type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { finish } from './read.ts';
-import { gather, matching, pageStatement, type Wanted, windowShape, windowValues } from './statements.ts';
+import {
+  gather,
+  gatheredStatement,
+  matching,
+  pageStatement,
+  type Wanted,
+  windowShape,
+  windowValues,
+} from './statements.ts';
 import { afterSpellings, asksForTopics } from './topic-spellings.ts';
 
 const statements = new CompiledStatements();
@@ -71,7 +80,12 @@ const listBelow = <const Parts extends ProjectParts>(
       const [parent] = parents;
       if (parent !== undefined && parents.length === 1) return new Map([[parent, await listOf(parent).rows(window)]]);
       const statement = statements.get(ctx, `below|${shape}|${partsShape(parts)}|${windowShape(window)}`, () =>
-        batchedRows(slot('parents'), pageStatement(asked(), parts, window, gather(asked(), window))),
+        batchedRows(
+          slot('parents'),
+          parts.includes('columns')
+            ? pageStatement(asked(), parts, window, gather(asked(), window))
+            : gatheredStatement(asked(), parts, window),
+        ),
       );
       try {
         const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {

@@ -23,6 +23,8 @@ const ownColumns = [
   'empty_repo',
   'readme_path',
   'repository_storage',
+  'max_artifacts_size',
+  'jobs_cache_index',
   'hidden',
   'pending_delete',
   'marked_for_deletion_on',
@@ -30,13 +32,19 @@ const ownColumns = [
   'import_type',
   'import_url',
   'compliance_frameworks',
+  'ci_inbound_job_token_scope_enabled',
   'last_activity_at',
   'created_at',
   'updated_at',
 ] as const satisfies readonly (keyof Projects)[];
 
 export type ProjectColumn = keyof ProjectColumns;
-export const projectColumns: readonly ProjectColumn[] = [...ownColumns, ...attributeNames];
+type Unread = Exclude<ProjectColumn, (typeof ownColumns)[number] | keyof ProjectAttributes>;
+/** Does not compile while `ProjectColumns` has a column that is missing here, so that rows hold what their type says. */
+export const projectColumns: [Unread] extends [never] ? readonly ProjectColumn[] : Unread = [
+  ...ownColumns,
+  ...attributeNames,
+];
 
 /** The fields of the row that each part fills. */
 interface FieldsOfPart extends Readonly<{ [Column in ProjectColumn]: Column }> {

@@ -4,7 +4,8 @@ import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { assemble, type RawProject, type SharedGroup } from './assemble.ts';
 import { namespacesOf, withColumns } from './cached-rows.ts';
-import { conditions, filterShape, filterValues, type ProjectFilter } from './filter.ts';
+import { conditions } from './conditions.ts';
+import { filterShape, filterValues, type ProjectFilter } from './filter.ts';
 import { type ProjectPart, type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { selectList, sqlFrom } from './select.ts';
 
@@ -76,7 +77,7 @@ export const finish = async <Row extends RawProject>(
   return whole;
 };
 
-const SOURCE_PARTS = ['columns', 'namespace'] as const;
+const SOURCE_PARTS = ['columns', 'access_level', 'namespace'] as const;
 
 /** Adds the source of each fork, in one statement for all forks. Skipped if there are none. */
 const addSources = async (ctx: Context, rows: readonly RawProject[]): Promise<void> => {

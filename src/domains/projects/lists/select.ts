@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { projectLevels } from '#domains/access/policy.ts';
+import { granted, PROJECT_ROLES } from '#domains/access/roles.ts';
 import type { Actor } from '#platform/context.ts';
 import { versionOf } from '#platform/db/row-cache.ts';
 import { columnsOf, type NamespacePart, namespaceParts, type ProjectPart, wantsNamespace } from './parts.ts';
@@ -71,7 +72,10 @@ export const sqlFrom = (
 // (access/policy.ts).
 const levels = (actor: Actor): RawBuilder<unknown> => {
   const { byNamespace, byMembership } = projectLevels(actor);
-  return sql`${byNamespace} as level_by_namespace, ${byMembership} as level_by_membership`;
+  const { membership } = PROJECT_ROLES;
+  // Most people are members of groups alone. This is looked up once for all rows.
+  const hasAny = sql`exists (${granted(membership, sql`1`, { user: actor.userId })})`;
+  return sql`${byNamespace} as level_by_namespace, case when ${hasAny} then ${byMembership} end as level_by_membership`;
 };
 
 // Includes the level that each share gives the user, so that shares are looked up once. Groups whose visibility cannot

@@ -6,19 +6,8 @@ import { type SlotValues, slot } from '#platform/db/compiled.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
 import { foundByPairs } from '../search.ts';
-import {
-  belonging,
-  conditions,
-  LEAST,
-  leastHeld,
-  narrowed,
-  type Parent,
-  type ProjectFilter,
-  placed,
-  projectsPlaced,
-  ranges,
-  rolesOpen,
-} from './filter.ts';
+import { belonging, conditions, LEAST, narrowed, type Parent, placed, projectsPlaced, ranges } from './conditions.ts';
+import { leastHeld, type ProjectFilter, rolesOpen } from './filter.ts';
 import { effectiveOrder, isSize, sortExpression } from './order.ts';
 import type { ProjectPart } from './parts.ts';
 import { selectList, sqlFrom } from './select.ts';
@@ -46,6 +35,25 @@ export const pageStatement = (
   const from = sqlFrom(parts, sql`(${page}) page join projects on projects.id = page.id`);
   return sql`select ${selectList(actor, parts)}, page.total${offset === undefined ? sql`` : sql`, ${SEEN} as seen`}${order === 'id' ? sql`` : sql`, page.sort_key`}
     from ${from} ${sorted(order === 'id' ? null : sql.ref('page.sort_key'), sql.ref('page.id'), ascending !== (backwards ?? false))}`;
+};
+
+/**
+ * Builds the statement that gathers a page with its columns, without a total. Saves the join to the page. Not for the
+ * part `columns`: its row versions are lost in a subselect.
+ */
+export const gatheredStatement = (
+  wanted: Wanted,
+  parts: readonly ProjectPart[],
+  window: Window,
+): RawBuilder<unknown> => {
+  const { actor, filter } = wanted;
+  const { key, id } = sorting(wanted, window, 'found');
+  const up = upwards(wanted, window);
+  const page = sql`(select found.* from (${matching(wanted, sql`projects.*`)}) found
+    where ${and(cursors(wanted, window, key, id))} ${sorted(key, id, up)} ${limit(window)}) projects`;
+  const hasKey = effectiveOrder(actor, filter) !== 'id';
+  return sql`select ${selectList(actor, parts)}${hasKey ? sql`, projects.sort_key` : sql``}
+    from ${sqlFrom(parts, page)} ${sorted(hasKey ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), up)}`;
 };
 
 /**
@@ -129,16 +137,16 @@ const isThere = sql`not projects.hidden and not projects.pending_delete`;
 const isOpen = (actor: Actor): RawBuilder<unknown> => sql`${isThere} and ${projectIsOpen(actor)}`;
 
 /**
- * Ids and sort keys of all matches, unordered: found by the place or, if that is more direct, by the caller's
- * memberships.
+ * These columns and the sort keys of all matches, unordered: found by the place or, if that is more direct, by the
+ * caller's memberships.
  */
-export const matching = (wanted: Wanted): RawBuilder<unknown> => {
+export const matching = (wanted: Wanted, columns: RawBuilder<unknown> = sql`projects.id`): RawBuilder<unknown> => {
   const { actor, filter, of } = wanted;
   const order = effectiveOrder(actor, filter);
   const key = sortExpression(order) ?? sql`null`;
   const isHeld = actor.userId !== null && leastHeld(filter) > 0;
   const select = (source: RawBuilder<unknown>, all: readonly RawBuilder<unknown>[]) =>
-    sql`select projects.id, ${key} as sort_key from ${withStatistics(source, isSize(order))} where ${and(all)}`;
+    sql`select ${columns}, ${key} as sort_key from ${withStatistics(source, isSize(order))} where ${and(all)}`;
   const rights = [projectIsVisible(actor), ...belonging(actor, filter, 'any'), ...ranges(filter)];
   const isPlaced = filter.namespace_id !== null && filter.namespace_id !== undefined;
   if (isPlaced && filter.with_shared === true) {

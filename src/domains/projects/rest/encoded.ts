@@ -4,23 +4,32 @@ import type { Actor, Context } from '#platform/context.ts';
 import { Written } from '#rest/encoded-json.ts';
 import type { ProjectNamespace } from '../model.ts';
 import type { ProjectDetails, ProjectRow } from '../queries.ts';
-import { type ProjectRecord, type SimpleProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
+import {
+  descriptionHtmls,
+  type ProjectRecord,
+  projectRecordWith,
+  type SimpleProjectRecord,
+  toSimpleProject,
+} from '../record.ts';
 
 /**
  * Returns records that are ready to send. Each is serialised once for each version of its row and each view of it
  * (docs/decisions/0007). Records with rare or secret parts are not cached.
  */
-export const toWrittenProjects = (
+export const toWrittenProjects = async (
   ctx: Context,
   projects: readonly ProjectDetails[],
-): (ProjectRecord | Written<ProjectRecord>)[] =>
-  projects.map((project) =>
-    isPlain(project)
-      ? written(ctx, fullTexts, project, `${viewOf(ctx.actor, project)}\0${partsOf(project)}`, () =>
-          toProjectRecord(ctx, project),
-        )
-      : toProjectRecord(ctx, project),
-  );
+): Promise<(ProjectRecord | Written<ProjectRecord>)[]> => {
+  const htmls = await descriptionHtmls(ctx, projects);
+  return projects.map((project, index) => {
+    const html = htmls[index] ?? '';
+    const make = () => projectRecordWith(ctx, project, html);
+    // References in the description are links only for callers who can see what they name.
+    return isPlain(project)
+      ? written(ctx, fullTexts, project, `${viewOf(ctx.actor, project)}\0${partsOf(project)}\0${html}`, make)
+      : make();
+  });
+};
 
 /** The same for the simple form. */
 export const toWrittenSimpleProjects = (

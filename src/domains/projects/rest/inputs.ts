@@ -3,7 +3,15 @@ import { VISIBILITIES } from '#domains/access/model.ts';
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
 import { type SentFile, tooBig } from '#platform/picture.ts';
 import { anyHash, atLeastOneOf, boolean, commaList, fileUpload, integer, oneOf, text } from '#rest/params.ts';
-import { attributeAliases, attributeNames, attributeSchemas, featureSwitches, schemaKind } from '../attributes.ts';
+import { withRemovals } from '#rest/v5.ts';
+import {
+  attributeAliases,
+  attributeNames,
+  attributeSchemas,
+  featureSwitches,
+  removedAttributes,
+  schemaKind,
+} from '../attributes.ts';
 import { readPolicyChanges } from '../expiration-policy.ts';
 
 /** The parameter of each setting, from its schema. `readAttributes` checks the values. */
@@ -13,7 +21,7 @@ function settingInputs(): Readonly<Record<string, z.ZodType>> {
   for (const name of attributeNames) inputs[name] = inputOf(attributeSchemas[name]);
   for (const [alias, name] of Object.entries(attributeAliases)) inputs[alias] = inputOf(attributeSchemas[name]);
   for (const name of Object.keys(featureSwitches)) inputs[name] = boolean().optional();
-  return inputs;
+  return withRemovals(inputs, removedAttributes);
 }
 type SettingInput =
   | keyof typeof attributeSchemas
@@ -76,6 +84,9 @@ export const projectInputs = {
   repository_storage: text({ max: 255 })
     .optional()
     .describe('Administrators only. `default` is the only allowed value.'),
+  max_artifacts_size: integer({ min: 1, max: 1_000_000 })
+    .nullish()
+    .describe('Administrators only. MiB. Empty: as the group above, or the instance.'),
   /** A PNG, JPEG, GIF or WebP image of at most 200 KiB. An empty value removes it. */
   avatar: fileUpload({ maxBytes: MAX_AVATAR_BYTES, tooLarge: tooBig(MAX_AVATAR_BYTES) }).nullish(),
 };
@@ -99,6 +110,7 @@ export interface BeyondSettings {
   readonly avatar?: SentFile | null | undefined;
   readonly container_expiration_policy_attributes?: Readonly<Record<string, unknown>> | undefined;
   readonly repository_storage?: string | undefined;
+  readonly max_artifacts_size?: number | null | undefined;
 }
 
 /** Returns the parameters that are not settings, as commands take them. */
@@ -106,8 +118,10 @@ export const beyondSettings = ({
   avatar,
   container_expiration_policy_attributes: policy,
   repository_storage,
+  max_artifacts_size,
 }: BeyondSettings) => ({
   avatar,
   repository_storage,
+  max_artifacts_size,
   container_expiration_policy_attributes: policy && readPolicyChanges(policy),
 });

@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
 import { type DetailPart, listProjectDetails, listProjects, type ProjectFilter, ROW } from '../queries.ts';
-import { type anyProjectRecord, toProjectRecord, toSimpleProject } from '../record.ts';
+import { type anyProjectRecord, toProjectRecords, toSimpleProject } from '../record.ts';
 import { toWrittenProjects, toWrittenSimpleProjects } from './encoded.ts';
 
 /** Anonymous callers get the simple record. */
@@ -37,7 +37,7 @@ export const projectPage = async (
     return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
   }
   const found = await readPage(listProjectDetails(ctx, filter, ...extra), page);
-  if (!withAttributes) return { ...found, items: toWrittenProjects(ctx, found.items) };
-  const records = found.items.map((row) => toProjectRecord(ctx, row));
+  if (!withAttributes) return { ...found, items: await toWrittenProjects(ctx, found.items) };
+  const records = await toProjectRecords(ctx, found.items);
   return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
 };

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
-import { containerExpirationPolicy } from '../attributes.ts';
+import { apiLink, removedInV5 } from '#rest/v5.ts';
+import { containerExpirationPolicy, removedAttributes } from '../attributes.ts';
 
 const namespace = z.object({
   id: z.int(),
@@ -31,7 +32,7 @@ const simple = {
   path_with_namespace: z.string(),
   created_at: z.string(),
   default_branch: z.string().nullable(),
-  tag_list: z.array(z.string()),
+  tag_list: removedInV5(z.array(z.string()), removedAttributes.tag_list),
   topics: z.array(z.string()),
   ssh_url_to_repo: z.string(),
   http_url_to_repo: z.string(),
@@ -50,9 +51,10 @@ const simple = {
 };
 
 /** The simple record: for anonymous callers, and with `simple` (specification 1 §2.7). */
-const simpleProjectRecord = z.object(simple).meta({ id: 'SimpleProject' });
+export const simpleProjectRecord = z.object(simple).meta({ id: 'SimpleProject' });
 
 const access = z.object({ access_level: z.int(), notification_level: z.int() }).nullable();
+const link = apiLink(z.string());
 const level = z.string();
 const flag = z.boolean();
 const text = z.string().nullable();
@@ -76,15 +78,15 @@ export const projectRecord = z
   .object({
     ...simple,
     _links: z.object({
-      self: z.string(),
+      self: link,
       /** If the caller can read them. */
-      issues: z.string().optional(),
-      merge_requests: z.string().optional(),
-      repo_branches: z.string(),
-      labels: z.string(),
-      events: z.string(),
-      members: z.string(),
-      cluster_agents: z.string(),
+      issues: link.optional(),
+      merge_requests: link.optional(),
+      repo_branches: link,
+      labels: link,
+      events: link,
+      members: link,
+      cluster_agents: link,
     }),
     description_html: z.string(),
     updated_at: z.string(),
@@ -116,7 +118,7 @@ export const projectRecord = z
     wiki_enabled: flag,
     jobs_enabled: flag,
     snippets_enabled: flag,
-    container_registry_enabled: flag,
+    container_registry_enabled: removedInV5(flag, removedAttributes.container_registry_enabled),
     requirements_enabled: flag,
     security_and_compliance_enabled: flag,
     packages_enabled: flag.nullable(),
@@ -147,6 +149,7 @@ export const projectRecord = z
     build_git_strategy: z.string(),
     public_jobs: flag,
     keep_latest_artifact: flag,
+    merge_pipelines_enabled: flag,
     runner_token_expiration_interval: z.int().nullable(),
     runners_token: z.string().optional(),
     merge_method: z.string(),
@@ -155,6 +158,8 @@ export const projectRecord = z
     merge_commit_template: text,
     squash_commit_template: text,
     issue_branch_template: text,
+    merge_request_title_regex: text,
+    merge_request_title_regex_description: text,
     only_allow_merge_if_pipeline_succeeds: flag,
     allow_merge_on_skipped_pipeline: flag.nullable(),
     only_allow_merge_if_all_discussions_are_resolved: flag,
@@ -163,7 +168,7 @@ export const projectRecord = z
     printing_merge_request_link_enabled: flag,
     autoclose_referenced_issues: flag,
     request_access_enabled: flag,
-    approvals_before_merge: z.int(),
+    approvals_before_merge: removedInV5(z.int(), removedAttributes.approvals_before_merge),
     enforce_auth_checks_on_uploads: flag,
     warn_about_potentially_unwanted_characters: flag,
     mr_default_target_self: flag,
@@ -182,9 +187,10 @@ export const projectRecord = z
     permissions: z.object({ project_access: access, group_access: access }),
     /** Only for forks, if the caller can see the source. */
     forked_from_project: simpleProjectRecord.optional(),
-    marked_for_deletion_at: text,
+    marked_for_deletion_at: removedInV5(text, { replacedBy: 'marked_for_deletion_on' }),
     marked_for_deletion_on: text,
     repository_storage: z.string().optional(),
+    max_artifacts_size: z.int().nullable().optional(),
     statistics: statistics.optional(),
   })
   .meta({ id: 'Project' });

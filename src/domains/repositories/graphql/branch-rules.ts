@@ -8,10 +8,10 @@ import { connection, listConnection, pageOfAll } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { matchesPattern } from '../model.ts';
+import type { ProtectedBranch } from '../protected-branches.ts';
 import {
   getProtectedBranchById,
   listOfProtections,
-  type ProtectedBranch,
   protectBranch,
   unprotectBranch,
   updateProtectedBranch,

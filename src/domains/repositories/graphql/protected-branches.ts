@@ -4,12 +4,11 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import { type ProtectedBranch, protectedBranchesByProjects } from '../protected-branches.ts';
 import {
   listOfProtections,
-  type ProtectedBranch,
   type ProtectionInput,
   protectBranch,
-  protectedBranchesByProjects,
   unprotectBranch,
   updateProtectedBranch,
 } from '../protections/branches.ts';

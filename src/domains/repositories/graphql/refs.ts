@@ -9,6 +9,10 @@ import { protectionsByProjects, type ReadProtections, readProtections } from '..
 
 const loadProtections = loader(protectionsByProjects);
 
+/** Reads the protections of the projects of a list together. */
+export const batchedProtections: ReadProtections = async (ctx, projectId) =>
+  (await loadProtections(ctx, projectId)) ?? readProtections(ctx, projectId);
+
 /**
  * Starts reading the protections at once, so that those of all repositories on a page are read in one statement. Later,
  * when git has answered, each repository would ask alone.

@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from 'kysely';
+import { sql } from 'kysely';
 import { lockProjectFor } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
@@ -8,29 +8,17 @@ import { brokenConstraint } from '#platform/db/failures.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import { branchProtected, branchProtectionUpdated, branchUnprotected } from '../events.ts';
+import { type ProtectedBranch, readProtectedBranches } from '../protected-branches.ts';
 import { isGranted, readProtections } from '../protections.ts';
 import {
   aboutProtection,
   addLevels,
   allowedFromStart,
   type Grant,
-  type GrantedLevel,
   idsToRemove,
-  levelsOf,
   nameProblem,
   removeLevels,
 } from './levels.ts';
-
-export interface ProtectedBranch {
-  readonly id: number;
-  readonly project_id: number;
-  readonly name: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly allow_force_push: boolean;
-  readonly code_owner_approval_required: boolean;
-  readonly levels: readonly GrantedLevel[];
-}
 
 export interface ProtectionInput {
   readonly push_access_level?: number | undefined;
@@ -62,7 +50,7 @@ export const listProtectedBranches = async (
   filter: ProtectionFilter = {},
 ): Promise<List<ProtectedBranch>> => {
   requireAbility(ctx, project, 'read_protected_branch');
-  return listOfProtections(await read(ctx, sql`b.project_id = ${project.id}`), filter);
+  return listOfProtections(await readProtectedBranches(ctx, sql`b.project_id = ${project.id}`), filter);
 };
 
 /** Returns the loaded protections of one project as a list. */
@@ -76,16 +64,6 @@ export const listOfProtections = <Row extends ProtectedBranch>(
     ({ name }) => name,
   );
 };
-
-/**
- * Returns the protections of many projects by name. The caller must have `read_protected_branch` in each. Projects
- * without protections are absent.
- */
-export const protectedBranchesByProjects = async (
-  ctx: Context,
-  projectIds: readonly number[],
-): Promise<ReadonlyMap<number, readonly ProtectedBranch[]>> =>
-  Map.groupBy(await read(ctx, sql`b.project_id = any (${projectIds}::bigint[])`), ({ project_id }) => project_id);
 
 /** Returns the protection with exactly this name, including wildcards. @throws DomainError `not_found` */
 export const getProtectedBranch = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
@@ -102,7 +80,7 @@ export const getProtectedBranchById = async (
   ctx: Context,
   id: number,
 ): Promise<{ readonly project: ProjectRow; readonly branch: ProtectedBranch }> => {
-  const [branch] = await read(ctx, sql`b.id = ${id}`);
+  const [branch] = await readProtectedBranches(ctx, sql`b.id = ${id}`);
   if (!branch) throw notFound();
   const project = await findProject(ctx, { id: branch.project_id });
   if (!project || !can(ctx, project, 'read_protected_branch')) throw notFound();
@@ -235,17 +213,7 @@ const wishes = (input: ProtectionInput) =>
   ] as const;
 
 const named = async (ctx: Context, project: ProjectRow, name: string): Promise<ProtectedBranch> => {
-  const [found] = await read(ctx, sql`b.project_id = ${project.id} and b.name = ${name}`);
+  const [found] = await readProtectedBranches(ctx, sql`b.project_id = ${project.id} and b.name = ${name}`);
   if (!found) throw notFound();
   return found;
-};
-
-const read = async (ctx: Context, which: RawBuilder<unknown>): Promise<ProtectedBranch[]> => {
-  const { rows } = await sql<ProtectedBranch>`
-    select b.id, b.project_id, b.name, b.allow_force_push, b.code_owner_approval_required, b.created_at, b.updated_at,
-      ${levelsOf('protected_branch_id', sql.ref('b.id'))} as levels
-    from protected_branches b
-    where ${which}
-    order by b.name`.execute(ctx.db);
-  return rows;
 };

@@ -21,6 +21,7 @@ export const branchRoutes = [
     auth: 'optional',
     description:
       '`search` matches part of the name, case-insensitive; `^term` matches at the start and `term$` at the end. `regex` is an RE2 expression that matches part of the name. If both are given, both must match. `pagination=keyset` continues after `page_token`, only in the order of names.',
+    jobTokens: true,
     input: {
       id,
       search: text({ max: 1_000 }).optional(),
@@ -43,6 +44,7 @@ export const branchRoutes = [
     summary: 'Show a branch',
     description: 'HEAD returns 204 if the branch exists, else 404.',
     auth: 'optional',
+    jobTokens: true,
     input: { id, branch },
     response: branchRecord,
     run: async (ctx, { id, branch }, http) => {

@@ -74,6 +74,7 @@ export const commitRoutes = [
     tag,
     summary: 'Show a commit, by its id or a branch or tag',
     auth: 'optional',
+    jobTokens: true,
     input: { id, sha, stats: boolean().default(true) },
     response: wholeCommitRecord,
     run: async (ctx, { id, sha, stats: withStats }) => {

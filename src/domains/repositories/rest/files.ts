@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
+import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { boolean, hash, idOrPath, integer, text } from '#rest/params.ts';
@@ -129,10 +130,12 @@ export const fileRoutes = [
       'Returns files of any size as text/plain. Files of more than 20 MiB have no checksum. With `lfs`, returns 404 for a Git LFS pointer, because the hub stores no LFS files.',
     auth: 'optional',
     scopes,
+    jobTokens: true,
     input: { id, file_path, ref: ref.optional(), lfs: boolean().default(false) },
     run: async (ctx, { id, file_path, ref = 'HEAD', lfs }) => {
       const project = await getProject(ctx, id);
       const file = await getFile(ctx, project, ref, file_path);
+      await limitAction(ctx, 'raw_blob_request_limit', `${project.id}:${file.commit_id}:${file.path}`);
       const blob = { oid: file.blob_id, size: file.size };
       if (lfs && (await isLfsPointer(ctx, project, blob))) throw notFound('LFS Object');
       return {
@@ -211,6 +214,7 @@ export const fileRoutes = [
     run: async (ctx, { id, sha }) => {
       const project = await getProject(ctx, id);
       const blob = await getBlob(ctx, project, sha);
+      await limitAction(ctx, 'raw_blob_request_limit', `${project.id}:${blob.oid}`);
       return {
         ...AS_TEXT,
         stream: () => openBlob(ctx, project, blob),

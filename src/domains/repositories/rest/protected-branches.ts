@@ -1,6 +1,7 @@
 import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
-import { boolean, hash, type Input, idOrPath, integer, list, text } from '#rest/params.ts';
+import type { Input } from '#rest/input.ts';
+import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import {
   getProtectedBranch,

@@ -20,6 +20,7 @@ export const tagRoutes = [
     description:
       '`search` matches part of the name, case-insensitive; `^term` matches at the start and `term$` at the end. `pagination=keyset` continues after `page_token`.',
     auth: 'optional',
+    jobTokens: true,
     input: {
       id,
       search: text({ max: 1_000 }).optional(),
@@ -42,6 +43,7 @@ export const tagRoutes = [
     tag,
     summary: 'Show a tag',
     auth: 'optional',
+    jobTokens: true,
     input: { id, tag_name },
     response: tagRecord,
     run: async (ctx, { id, tag_name }) => {

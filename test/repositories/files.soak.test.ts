@@ -1,7 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
-import { until } from '../support/until.ts';
 import { filledProject } from './reading-support.ts';
 import { runGit, useFolder } from './support.ts';
 
@@ -15,31 +14,6 @@ const strangersSee = async (url: string) => {
   const stranger = await app().make.user();
   return [(await app().anonymous.get(url)).status, (await app().as(stranger).get(url)).status];
 };
-
-describe('reading a large file', () => {
-  it('is limited per caller, because it takes a process, and is refused with Retry-After beyond the limit', async () => {
-    const { owner, path } = await setUp({ large: randomBytes(15_000_000), small: 'small' }, { visibility: 'public' });
-    const client = app().as(owner);
-    const url = path('/files/large/raw');
-    const leaving = new AbortController();
-    const open = await Promise.all(
-      Array.from({ length: 10 }, async () =>
-        fetch(`${app().url}/api/v4${url}`, {
-          headers: { 'private-token': await app().tokenOf(owner) },
-          signal: leaving.signal,
-        }),
-      ),
-    );
-    expect(open.map(({ status }) => status)).toEqual(Array(10).fill(200));
-    const refused = await client.get(url);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '10']);
-    expect((await client.get(path('/files/small/raw'))).status).toBe(200);
-    const stranger = app().as(await app().make.user());
-    expect((await stranger.fetch('GET', url)).status).toBe(200);
-    leaving.abort();
-    await until('their places are free again', async () => (await client.fetch('GET', url)).status === 200);
-  });
-});
 
 describe('GET repository/files', () => {
   it('shows all fields of a file, in JSON and in headers', async () => {

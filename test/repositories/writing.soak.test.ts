@@ -420,8 +420,10 @@ describe('a file', () => {
     const at = await setUp();
     const client = app().as(at.owner);
     const url = `${at.path}/files/${encodeURIComponent('src/app.v1/main file.ts')}`;
-    const created = await client.post(url, { branch: 'main', commit_message: 'Create', content: 'one\n' });
+    const bea = { author_name: 'Bea', author_email: 'bea@example.org' };
+    const created = await client.post(url, { branch: 'main', commit_message: 'Create', content: 'one\n', ...bea });
     expect([created.status, created.body]).toEqual([201, { file_path: 'src/app.v1/main file.ts', branch: 'main' }]);
+    expect((await client.get(`${at.path}/commits/main`)).body).toMatchObject(bea);
     const first = await headOf(at);
     const stale = { branch: 'main', commit_message: 'x', last_commit_id: 'f'.repeat(40) };
     expect((await client.put(url, { ...stale, content: '' })).body).toEqual({

@@ -8,6 +8,7 @@ import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
+import { until } from '../support/until.ts';
 
 // A process caches the caller of a token, and the database confirms it with the first statement of a read. Any change
 // applies from the next request on, in each process.
@@ -35,6 +36,9 @@ const db = () => app().hub.services.db;
 /** Lists, whose first statement confirms the caller, and a record, which looks the caller up. */
 const PATHS = ['/projects', '/projects?pagination=keyset&order_by=id', '/groups', '/user'] as const;
 
+/** Queries whose first statement confirms the caller, that look the caller up, and that need no statement. */
+const QUERIES = ['{ projects { nodes { id } } }', '{ currentUser { username } }', '{ __typename }'] as const;
+
 const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = ['api'], value = randomToken(43)) => {
   const row = { user_id: user.id, scopes, digest: digestToken(value), last_used_at: sql<string>`now()` };
   await db()
@@ -55,9 +59,12 @@ const insertToken = async (user: TestUser, kind: 'personal' | 'oauth', scopes = 
   const clients = [app().url, second.url].map((url) => new Client(url, () => Promise.resolve(value)));
   const ask = async () => {
     const answers = await Promise.all(
-      clients.flatMap((client) => PATHS.map(async (path) => (await client.get(path)).status)),
+      clients.flatMap((client) => [
+        ...PATHS.map((path) => client.get(path)),
+        ...QUERIES.map((query) => client.post('/api/graphql', { query })),
+      ]),
     );
-    return [...new Set(answers)];
+    return [...new Set(answers.map(({ status }) => status))];
   };
   // Repeat the requests, so that both processes have cached the caller.
   for (let i = 0; i < 3; i++) expect(await ask()).toEqual([200]);
@@ -106,10 +113,7 @@ describe('a token that both processes have cached', () => {
       .where('digest', '=', digest)
       .execute();
     const [client] = clients;
-    const until = Date.now() + 10_000;
-    const seen: (number | undefined)[] = [];
-    while (seen.at(-1) !== 401 && Date.now() < until) seen.push((await client?.get('/projects'))?.status);
-    expect(seen.at(-1)).toBe(401);
+    await until('it is refused', async () => (await client?.get('/projects'))?.status === 401);
   });
 
   it('gets the current rights of its user: blocked, administrator or external', async () => {
@@ -134,6 +138,44 @@ describe('a token that both processes have cached', () => {
     expect(await ask()).toEqual([403]);
     await set({ state: 'active', is_admin: false });
     expect(await sees()).toEqual([false, false]);
+  });
+
+  it('gets the current rights of its user in GraphQL', async () => {
+    const user = await app().make.user();
+    const project = await app().make.project({ visibility: 'internal' });
+    const { clients } = await insertToken(user, 'personal');
+    const set = (values: { external?: boolean }) =>
+      db().updateTable('users').set(values).where('id', '=', user.id).execute();
+    const query = `{ project(fullPath: "${project.path_with_namespace}") { id } }`;
+    const sees = () => Promise.all(clients.map(async (client) => (await client.graphql(query)).data.project !== null));
+    expect(await sees()).toEqual([true, true]);
+    await set({ external: true });
+    expect(await sees()).toEqual([false, false]);
+    await set({ external: false });
+    expect(await sees()).toEqual([true, true]);
+  });
+
+  it('gets no error of a query that its outdated rights caused', async () => {
+    const user = await app().make.user();
+    const { clients, digest } = await insertToken(user, 'personal');
+    const [client] = clients;
+    const wrong = { query: '{ projects(sort: "x") { nodes { id } } }' };
+    expect((await client?.post('/api/graphql', wrong))?.status).toBe(200);
+    await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
+    expect(await client?.post('/api/graphql', wrong)).toMatchObject({
+      status: 401,
+      body: { errors: [{ message: 'Invalid token' }] },
+    });
+  });
+
+  it('changes nothing by a mutation once it is revoked', async () => {
+    const user = await app().make.user();
+    const project = await app().make.project({ visibility: 'public' });
+    const { clients, digest } = await insertToken(user, 'personal');
+    const mutation = `mutation { starProject(input: { projectId: "gid://gitlab/Project/${project.id}", starred: true }) { count } }`;
+    await db().updateTable('personal_access_tokens').set({ revoked: true }).where('digest', '=', digest).execute();
+    for (const client of clients) expect((await client.post('/api/graphql', { query: mutation })).status).toBe(401);
+    expect((await app().as(app().root).get(`/projects/${project.id}`)).body.star_count).toBe(0);
   });
 
   it('allows no more than its current scopes', async () => {

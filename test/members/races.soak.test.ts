@@ -1,10 +1,17 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { insertPipeline, insertRelease } from '../merge-requests/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { Answer } from '../support/client.ts';
-import { until } from '../support/until.ts';
+import { untilBlocked } from '../support/locks.ts';
 
 const app = useApp();
+
+const textFile = () => {
+  const form = new FormData();
+  form.set('file', new File(['hello'], 'note.txt', { type: 'text/plain' }));
+  return form;
+};
 
 /** Sends the request while a transaction holds the rows and removes the role. Returns the answer after the commit. */
 const whileLosing = async (
@@ -13,13 +20,8 @@ const whileLosing = async (
   ask: () => Promise<Answer>,
 ): Promise<Answer> => {
   const { db } = app().hub.services;
-  const waiting = async () => {
-    const { rows } = await sql<{ n: number }>`
-      select count(*)::int as n from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-    return (rows[0]?.n ?? 0) > 0;
-  };
   let answer: Promise<Answer> | null = null;
+  await app().settle();
   await db.transaction().execute(async (trx) => {
     for (const [table, id] of Object.entries(tables)) {
       await sql`select 1 from ${sql.table(table)} where id = ${id} for update`.execute(trx);
@@ -28,7 +30,7 @@ const whileLosing = async (
     if (tables.namespaces !== null)
       await sql`select refresh_namespace_access(array[${tables.namespaces}]::bigint[], null)`.execute(trx);
     answer = ask();
-    await until('the request waits for the lock', waiting);
+    await untilBlocked(app());
   });
   if (!answer) throw new Error('nothing was asked');
   return answer;
@@ -150,6 +152,13 @@ describe('a role that is lost while a request waits', () => {
       },
     ],
     [
+      'a label',
+      'labels',
+      (user, { id }) => app().as(user).post(`/groups/${id}/labels`, { name: 'bug', color: '#ff0000' }),
+    ],
+    ['a milestone', 'milestones', (user, { id }) => app().as(user).post(`/groups/${id}/milestones`, { title: '1.0' })],
+    ['a file', 'uploads', (user, { id }) => app().as(user).post(`/groups/${id}/uploads`, textFile())],
+    [
       'a subgroup',
       'subgroups',
       (user, { id }) =>
@@ -174,6 +183,9 @@ describe('a role that is lost while a request waits', () => {
     ['a push rule', (user, path) => app().as(user).post(`${path}/push_rule`, { member_check: true })],
     ['a protected branch', (user, path) => app().as(user).post(`${path}/protected_branches`, { name: 'stable' })],
     ['a protected tag', (user, path) => app().as(user).post(`${path}/protected_tags`, { name: 'v*' })],
+    ['a label', (user, path) => app().as(user).post(`${path}/labels`, { name: 'bug', color: '#ff0000' })],
+    ['a milestone', (user, path) => app().as(user).post(`${path}/milestones`, { title: '1.0' })],
+    ['a file', (user, path) => app().as(user).post(`${path}/uploads`, textFile())],
     [
       'a runner',
       (user, _path, { id }) => app().as(user).post('/user/runners', { runner_type: 'project_type', project_id: id }),
@@ -185,7 +197,7 @@ describe('a role that is lost while a request waits', () => {
     await app().make.projectMember(project, loser, 50);
     const listed = async () =>
       Promise.all(
-        ['hooks', 'push_rule', 'protected_branches', 'protected_tags'].map(
+        ['hooks', 'push_rule', 'protected_branches', 'protected_tags', 'labels', 'milestones', 'uploads'].map(
           async (list) => (await app().as(owner).get(`${path}/${list}`)).body,
         ),
       );
@@ -216,5 +228,93 @@ describe('a role that is lost while a request waits', () => {
     expect(answer.status).toBe(403);
     const { body } = await app().as(owner).get(`${path}/hooks/${hook.id}`);
     expect([body.url, body.custom_headers]).toEqual(['https://a.example/', []]);
+  });
+
+  it.each<[string, string, (user: TestUser, path: string) => Promise<Answer>]>([
+    ['changing an issue', 'issues/1', (user, path) => app().as(user).put(path, { state_event: 'close' })],
+    ['labelling an issue', 'issues/1', (user, path) => app().as(user).put(path, { add_labels: 'mine' })],
+    ['deleting an issue', 'issues/1', (user, path) => app().as(user).delete(path)],
+    ['changing a label', 'labels/bug', (user, path) => app().as(user).put(path, { description: 'mine' })],
+    ['deleting a label', 'labels/bug', (user, path) => app().as(user).delete(path)],
+    ['changing a milestone', 'milestones', (user, path) => app().as(user).put(path, { title: 'mine' })],
+    ['deleting a milestone', 'milestones', (user, path) => app().as(user).delete(path)],
+    ['deleting a file', 'uploads', (user, path) => app().as(user).delete(path)],
+    ['changing a release', 'releases/v1', (user, path) => app().as(user).put(path, { name: 'mine' })],
+    ['deleting a release', 'releases/v1', (user, path) => app().as(user).delete(path)],
+    [
+      'adding a link to a release',
+      'releases/v1',
+      (user, path) => app().as(user).post(`${path}/assets/links`, { name: 'mine', url: 'https://a.example/' }),
+    ],
+  ])('does not count for %s', async (_what, part, ask) => {
+    const [owner, loser] = [await app().make.user(), await app().make.user()];
+    const client = app().as(owner);
+    const project = await app().make.project({ visibility: 'internal' }, owner);
+    const path = `/projects/${project.id}`;
+    await client.post(`${path}/labels`, { name: 'bug', color: '#ff0000' });
+    const milestone = await client.post(`${path}/milestones`, { title: '1.0' });
+    const upload = await client.post(`${path}/uploads`, textFile());
+    await client.post(`${path}/issues`, { title: 'one', labels: 'bug' });
+    await insertRelease(app().hub.services.db, { project_id: project.id, tag: 'v1' });
+    const numbered: Readonly<Record<string, number>> = { milestones: milestone.body.id, uploads: upload.body.id };
+    const one = numbered[part] === undefined ? `${path}/${part}` : `${path}/${part}/${numbered[part]}`;
+    await app().make.projectMember(project, loser, 50);
+    const before = (await client.get(one)).body;
+    const answer = await whileLosing({ namespaces: null, projects: project.id }, loser, () => ask(loser, one));
+    expect(answer.status).toBe(403);
+    expect((await client.get(one)).body).toEqual(before);
+  });
+
+  it.each<[string, number, (user: TestUser, path: string, at: string) => Promise<Answer>]>([
+    ['changing a merge request', 403, (user, _path, at) => app().as(user).put(at, { add_labels: 'mine' })],
+    ['deleting a merge request', 403, (user, _path, at) => app().as(user).delete(at)],
+    ['approving', 403, (user, _path, at) => app().as(user).post(`${at}/approve`)],
+    ['merging', 401, (user, _path, at) => app().as(user).put(`${at}/merge`)],
+    ['auto-merge', 401, (user, _path, at) => app().as(user).put(`${at}/merge`, { auto_merge: true })],
+    [
+      'cancelling auto-merge',
+      401,
+      (user, _path, at) => app().as(user).post(`${at}/cancel_merge_when_pipeline_succeeds`),
+    ],
+    ['rebasing', 403, (user, _path, at) => app().as(user).put(`${at}/rebase`)],
+    [
+      'opening a merge request',
+      403,
+      (user, path) =>
+        app().as(user).post(`${path}/merge_requests`, { source_branch: 'other', target_branch: 'main', title: 'Mine' }),
+    ],
+  ])('does not count for %s', async (what, status, ask) => {
+    const [owner, loser] = [await app().make.user(), await app().make.user()];
+    const client = app().as(owner);
+    const project = await app().make.project({ visibility: 'internal', initialize_with_readme: true }, owner);
+    const path = `/projects/${project.id}`;
+    const { body: commit } = await client.post(`${path}/repository/commits`, {
+      branch: 'feature',
+      start_branch: 'main',
+      commit_message: 'Add',
+      actions: [{ action: 'create', file_path: 'a.txt', content: 'a' }],
+    });
+    await client.post(`${path}/merge_requests`, { source_branch: 'feature', target_branch: 'main', title: 'Add' });
+    await app().make.projectMember(project, loser, 50);
+    const at = `${path}/merge_requests/1`;
+    await app().settle();
+    if (what.includes('auto-merge')) {
+      const { db } = app().hub.services;
+      await insertPipeline(db, { project_id: project.id, sha: commit.id, ref: 'feature', status: 'running' });
+    }
+    if (what === 'cancelling auto-merge') await client.put(`${at}/merge`, { auto_merge: true });
+    const read = async () => {
+      const { user: _user, ...body } = (await client.get(at)).body;
+      return [
+        body,
+        (await client.get(`${path}/merge_requests`)).body.length,
+        (await client.get(`${at}/approvals`)).body,
+      ];
+    };
+    const before = await read();
+    const answer = await whileLosing({ namespaces: null, projects: project.id }, loser, () => ask(loser, path, at));
+    expect(answer.status).toBe(status);
+    await app().settle();
+    expect(await read()).toEqual(before);
   });
 });

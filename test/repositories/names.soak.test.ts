@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
+import { runGitWith } from '../support/git.ts';
 import { filledProject } from './reading-support.ts';
 import { runGit, useFolder } from './support.ts';
 
@@ -15,7 +16,7 @@ it('files whose names are not UTF-8 are listed, archived and kept, and can be re
   const client = app().as(owner);
   const blob = await runGit(tree, 'hash-object', '-w', 'plain.txt');
   const entry = Buffer.concat([Buffer.from(`100644 ${blob}\t`), NAME, Buffer.from('\0')]);
-  execFileSync('git', ['update-index', '-z', '--index-info'], { cwd: tree, input: entry });
+  await runGitWith({ input: entry }, tree, 'update-index', '-z', '--index-info');
   await runGit(tree, 'commit', '-q', '-m', 'An old name');
   await runGit(tree, 'push', '-q', remote, 'HEAD');
 

@@ -6,6 +6,7 @@ import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 import type { TestGroup } from '../support/factories.ts';
 import { mutate } from '../support/graphql.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { apiStatus, ask, credentials, makeApplication, post, REDIRECT_URI, tokensFor } from './flows.ts';
 
 const app = useApp();
@@ -174,15 +175,14 @@ describe('a token that an application created', () => {
   it('is no longer created once the grant has ended, however late the request arrives', async () => {
     const { application, access_token } = await letIn();
     const { pool } = app().hub.services;
+    await app().settle();
     const busy = await pool.connect();
     try {
       // The request is authenticated, and waits for the row of its token, which the revocation has locked.
       await busy.query('begin');
       await busy.query('select from oauth_access_tokens where application_id = $1 for update', [application.id]);
       const late = clientWith(access_token).post(tokensPath(), { name: 'late', scopes: ['api'] });
-      await expect
-        .poll(async () => (await pool.query(`select from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount)
-        .toBeGreaterThan(0);
+      await untilBlocked(app());
       await busy.query('update oauth_access_tokens set revoked_at = now() where application_id = $1', [application.id]);
       await busy.query('commit');
       expect((await late).status).toBe(401);
@@ -195,14 +195,13 @@ describe('a token that an application created', () => {
     const { application, client } = await letIn();
     const { id, token } = await makeToken(client);
     const { pool } = app().hub.services;
+    await app().settle();
     const busy = await pool.connect();
     try {
       await busy.query('begin');
       await busy.query('update credential_origins set ended_at = now() where application_id = $1', [application.id]);
       const late = clientWith(token).post('/personal_access_tokens/self/rotate');
-      await expect
-        .poll(async () => (await pool.query(`select from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount)
-        .toBeGreaterThan(0);
+      await untilBlocked(app());
       // The request waits for the authorization, and holds no lock that the revocation needs.
       await busy.query('select from personal_access_tokens where id = $1 for update nowait', [id]);
       await busy.query('commit');

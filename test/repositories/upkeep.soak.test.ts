@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { forgetFetches } from '#domains/repositories/fetches.ts';
+import { packRepository } from '#domains/repositories/packing.ts';
 import { settlePushes } from '#domains/repositories/pushes.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
@@ -128,6 +130,103 @@ describe('the upkeep of a repository', () => {
     expect(
       (await app().as(owner).get(`/projects/${project.id}/repository/branches?search=b`)).headers.get('x-total'),
     ).toBe('400');
+  });
+});
+
+describe('housekeeping_optimize_repository_period', () => {
+  const set = async (period: number) =>
+    app().as(app().root).put('/application/settings', { housekeeping_optimize_repository_period: period });
+  const scene = async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({ initialize_with_readme: true }, owner);
+    const { db, config } = app().hub.services;
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    const repository = `${config.dataDir}/repositories/${disk_path}`;
+    let count = 0;
+    return {
+      id: project.id,
+      repository,
+      push: async () => {
+        const file = { branch: 'main', content: `${++count}`, commit_message: 'Add' };
+        const { status } = await app().as(owner).post(`/projects/${project.id}/repository/files/f${count}`, file);
+        expect(status).toBe(201);
+        await app().settle();
+      },
+      loose: async () => Number(/count: (\d+)/.exec(await runGit(repository, 'count-objects', '-v'))?.[1]),
+      upkeep: () =>
+        db
+          .selectFrom('repository_upkeep')
+          .select(['pushes_since_gc', 'packings_since_gc', 'packing_process_id'])
+          .where('project_id', '=', project.id)
+          .executeTakeFirstOrThrow(),
+    };
+  };
+  const attempt = { attempt: 1, lastAttempt: false };
+
+  it('packs a repository and writes its commit graph after so many pushes', async () => {
+    await set(1_000);
+    const { push, loose, repository, upkeep, id } = await scene();
+    await push();
+    await push();
+    expect(await loose()).toBe(9);
+    await set(3);
+    await push();
+    expect(await loose()).toBe(0);
+    expect(await readFile(`${repository}/objects/info/commit-graphs/commit-graph-chain`, 'utf8')).toMatch(
+      /^[0-9a-f]{40}/,
+    );
+    expect(await readFile(`${repository}/packed-refs`, 'utf8')).toContain(' refs/heads/main');
+    expect(await upkeep()).toEqual({ pushes_since_gc: 0, packings_since_gc: 1, packing_process_id: null });
+    expect((await app().as(app().root).get(`/projects/${id}/repository/commits`)).body).toHaveLength(4);
+    await push();
+    expect(await loose()).toBe(3);
+    const { db } = app().hub.services;
+    await db.updateTable('repository_upkeep').set({ packings_since_gc: 20 }).where('project_id', '=', id).execute();
+    await push();
+    await push();
+    expect([await loose(), (await upkeep()).packings_since_gc]).toEqual([0, 0]);
+    await runGit(repository, 'fsck', '--strict');
+  });
+
+  it('lets one process at a time pack a repository, and takes it over from a dead one', async () => {
+    await set(1_000);
+    const { push, loose, upkeep, id } = await scene();
+    await push();
+    const { db, processId } = app().hub.services;
+    const claimBy = (process: string) =>
+      db.updateTable('repository_upkeep').set({ packing_process_id: process }).where('project_id', '=', id).execute();
+    const pack = () => packRepository.run(app().context(), { project_id: id, quick: true }, attempt);
+    const other = randomUUID();
+    await db.insertInto('hub_processes').values({ id: other, role: 'web', hostname: 'other' }).execute();
+    await claimBy(other);
+    await pack();
+    expect([await loose(), (await upkeep()).packing_process_id]).toEqual([6, other]);
+    await claimBy(randomUUID());
+    await pack();
+    expect([await loose(), (await upkeep()).packing_process_id]).toEqual([0, null]);
+    // This process could not release its claim.
+    await push();
+    await claimBy(processId);
+    await pack();
+    expect([await loose(), (await upkeep()).packing_process_id]).toEqual([0, null]);
+  });
+
+  it('packs a repository once at a time in one process', async () => {
+    await set(1_000);
+    const { push, loose, upkeep, id } = await scene();
+    await push();
+    const { pool } = app().hub.services;
+    const pack = () => packRepository.run(app().context(), { project_id: id, quick: true }, attempt);
+    await Promise.all([pack(), pack()]);
+    expect([await loose(), (await upkeep()).packings_since_gc]).toEqual([0, 1]);
+    const { rows } = await pool.query('select run_at > now() as later from graphile_worker.jobs where key = $1', [
+      `repositories.pack:${id}`,
+    ]);
+    expect(rows).toEqual([{ later: true }]);
   });
 });
 

@@ -47,6 +47,24 @@ it('links keep their path, under both names', async () => {
   expect((await client.put(`${links}/${third.body.id}`, { filepath: 'no/slash' })).status).toBe(400);
 });
 
+it('links have a type and can be renamed', async () => {
+  const release = { tag_name: 'v3', ref: 'main', description: 'Before' };
+  expect((await client.post(`${path}/releases`, release)).status).toBe(201);
+  const links = `${path}/releases/v3/assets/links`;
+  const runbook = { name: 'How to', url: 'https://example.com/how-to', link_type: 'runbook' };
+  const made = await client.post(links, runbook);
+  expect([made.status, made.body]).toEqual([201, expect.objectContaining(runbook)]);
+  expect((await client.put(`${links}/${made.body.id}`, { name: 'Runbook' })).body).toMatchObject({
+    ...runbook,
+    name: 'Runbook',
+  });
+  expect((await client.post(links, { ...runbook, link_type: 'video' })).status).toBe(400);
+  expect((await client.put(`${path}/releases/v3`, { description: 'After' })).body).toMatchObject({
+    description: 'After',
+    assets: { links: [{ name: 'Runbook' }] },
+  });
+});
+
 it('descriptions are shown as HTML on request, and milestones are set by id', async () => {
   const { body: milestone } = await client.post(`${path}/milestones`, { title: 'By id' });
   const release = { tag_name: 'v2', ref: 'main', description: 'Some <b>text' };
@@ -55,7 +73,7 @@ it('descriptions are shown as HTML on request, and milestones are set by id', as
     const first = ({ body }: Awaited<ReturnType<Client['get']>>) => (Array.isArray(body) ? body[0] : body);
     expect(first(await client.get(`${path}${at}`))).not.toHaveProperty('description_html');
     const shown = first(await client.get(`${path}${at}&include_html_description=true`));
-    expect(shown).toMatchObject({ tag_name: 'v2', description_html: expect.stringContaining('&lt;b&gt;text') });
+    expect(shown).toMatchObject({ tag_name: 'v2', description_html: expect.stringContaining('<b>text</b>') });
   }
   const changed = await client.put(`${path}/releases/v2`, { milestone_ids: [milestone.id] });
   expect(changed.body.milestones).toMatchObject([{ id: milestone.id, title: 'By id' }]);

@@ -1,11 +1,9 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
-import { until } from '../support/until.ts';
 import { filledProject } from './reading-support.ts';
 import { runGit, useFolder } from './support.ts';
 
@@ -225,20 +223,5 @@ describe('GET repository/archive', () => {
     }
     const empty = await app().make.project({}, owner);
     expect((await client.get(`/projects/${empty.id}/repository/archive`)).status).toBe(404);
-  });
-
-  it('packs four archives at a time for a caller, and another when one is finished or aborted', async () => {
-    const large = randomBytes(24 * 1024 * 1024);
-    const { owner, path } = await filledProject(app(), folder(), { large });
-    const client = app().as(owner);
-    const open = await Promise.all([1, 2, 3, 4].map(() => client.fetch('GET', path('/archive.tar'))));
-    expect(open.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    const refused = await client.get(path('/archive.tar'));
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '10']);
-    await Promise.all(open.map(({ body }) => body?.cancel()));
-    await until(
-      'archives are given up',
-      async () => (await client.get(path('/archive.tar?path=README.md'))).status === 200,
-    );
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { countStatements } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
+import { countStatements } from '../support/statements.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { countStatements } from '../planning/scene.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
+import { countStatements } from '../support/statements.ts';
 
 const app = useApp();
 

@@ -227,13 +227,12 @@ describe('a live connection', () => {
       followed({ 'private-token': await app().tokenOf(user) }),
     ]);
     await db().deleteFrom('sessions').where('digest', '=', digestToken(value)).execute();
-    await until('the session is over', () => streams[0]?.ended);
     await db()
       .updateTable('oauth_access_tokens')
       .set({ expires_at: '2020-01-01T00:00:00Z' })
       .where('digest', '=', digestToken(token))
       .execute();
-    await until('the token is over', () => streams[1]?.ended);
+    await until('the session and the token are over', () => streams[0]?.ended && streams[1]?.ended);
     expect(streams[2]?.ended).toBe(false);
     await db().updateTable('users').set({ state: 'banned' }).where('id', '=', user.id).execute();
     await until('the account is closed', () => streams[2]?.ended);

@@ -1,0 +1,16 @@
+import type { ProjectRow } from '#domains/projects/model.ts';
+import { can } from '#domains/projects/policy.ts';
+import type { Context } from '#platform/context.ts';
+import { definePort } from '#platform/port.ts';
+
+/**
+ * Returns the branches of a fork that the caller may push to although they may not push to the fork: those of open merge
+ * requests with `allow_collaboration` that the caller could merge. Implemented in merge-requests.
+ */
+export const collaborationBranches = definePort<Context, [fork: ProjectRow], Promise<ReadonlySet<string>>>(
+  'repositories.collaborationBranches',
+);
+
+/** Returns the only branches that the caller may push to; null if nothing but protection restricts them. */
+export const onlyBranches = async (ctx: Context, project: ProjectRow): Promise<ReadonlySet<string> | null> =>
+  can(ctx, project, 'push_code') ? null : collaborationBranches(ctx, project);
