@@ -19,25 +19,27 @@ import { createLogger } from '#platform/log.ts';
 
 const TABLES = 'src/platform/db/tables.ts';
 const OPERATIONS = 'src/cli/operations';
-const SETTINGS_HEADING = `# Instance settings
-
-Administrators read and change them while the hub runs: \`GET\` and \`PUT /api/v4/application/settings\`, or
-\`applicationSettings\` and \`applicationSettingsUpdate\` in GraphQL. A change takes effect in all processes within a second.
-`;
-
 const main = async (): Promise<void> => {
   const checking = process.argv.includes('--check');
   const files = new Map<string, string>([[TABLES, await tables()]]);
   if (!checking) await writeFile(TABLES, files.get(TABLES) ?? '');
   // Imported late, because these modules do not load while the table types are badly out of date.
-  const { schema } = await import('#app/schema.ts');
-  const { openApiDocument } = await import('#app/openapi.ts');
-  const { settingsTable } = await import('#domains/settings/table.ts');
-  files.set('schema/schema.graphql', `${printSchema(lexicographicSortSchema(schema))}\n`);
-  files.set('schema/openapi.json', `${JSON.stringify(openApiDocument(), null, 2)}\n`);
+  const { schema: unsorted } = await import('#app/schema.ts');
+  const schema = lexicographicSortSchema(unsorted);
+  const { openApiDocument, v5Removals } = await import('#app/openapi.ts');
+  const { settingsTables } = await import('#domains/settings/table.ts');
+  files.set('schema/schema.graphql', `${printSchema(schema)}\n`);
+  files.set('schema/openapi.json', `${JSON.stringify(openApiDocument(4), null, 2)}\n`);
+  files.set('schema/openapi-v5.json', `${JSON.stringify(openApiDocument(5), null, 2)}\n`);
   files.set(`${OPERATIONS}/generated.ts`, await operations(schema));
-  files.set('docs/settings.md', `${SETTINGS_HEADING}\n${settingsTable()}`);
-  files.set('README.md', readmeWithSettings(await readFile('README.md', 'utf8')));
+  const generated = {
+    'docs/settings.md': settingsTables(),
+    'README.md': processSettings(),
+    'docs/version-5.md': v5Removals(),
+  };
+  for (const [path, text] of Object.entries(generated)) {
+    files.set(path, withGenerated(await readFile(path, 'utf8'), text));
+  }
   const drifted: string[] = [];
   for (const [path, content] of files) {
     const present = await readFile(path, 'utf8').catch(() => null);
@@ -102,21 +104,21 @@ const operations = async (schema: GraphQLSchema): Promise<string> => {
   });
 };
 
-/**
- * Returns the README with the current table of process settings. The table comes from the code that parses the
- * settings.
- */
-const readmeWithSettings = (readme: string): string => {
+/** Returns the Markdown table of process settings. It comes from the code that parses the settings. */
+const processSettings = (): string => {
   const rows = settingInfos().map(
     ({ variable, flag, description, defaultText }) =>
-      `| \`${variable}\` | \`--${flag}\` | ${defaultText} | ${description} |`,
+      `| \`${variable}\` | \`--${flag}\` | ${defaultText} | ${description} |\n`,
   );
-  return readme.replace(
-    /<!-- settings -->[\s\S]*<!-- \/settings -->/,
-    () =>
-      `<!-- settings -->\n${['| Variable | Flag | Default | What |', '|---|---|---|---|', ...rows].join('\n')}\n<!-- /settings -->`,
-  );
+  return `| Variable | Flag | Default | What |\n|---|---|---|---|\n${rows.join('')}`;
 };
+
+/** Replaces the text between the marks of a page. */
+const withGenerated = (page: string, text: string): string =>
+  page.replace(
+    /(<!-- (\w+) -->\n)[\s\S]*(<!-- \/\2 -->)/,
+    (_, start: string, _name, end: string) => start + text + end,
+  );
 
 /** Returns the first line that differs, in the style of a diff. */
 const firstDifference = (path: string, present: string, wanted: string): string => {

@@ -2,11 +2,12 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import Durations from './test/support/durations.ts';
+import Flaky from './test/support/flaky.ts';
 import Sequencer from './test/support/sequencer.ts';
 import Unreached from './test/support/unreached.ts';
 
-// Caches compiled code for the workers and the hubs they start, so that it is not recompiled for each test file.
-process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace-tests');
+// Workers share the cache of compiled code with the hub (src/main.ts), so that each finds what an earlier process compiled.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace');
 
 const KITS = ['test/graphql/**/*.test.ts', 'test/rest/**/*.test.ts'];
 const SOAK = ['test/**/*.soak.test.ts'];
@@ -27,7 +28,7 @@ export default defineConfig({
   test: {
     projects: [
       { extends: true, test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: [...KITS, ...SOAK] } },
-      // Long tests: crashes, torture, browsers, third-party clients. Only `npm run test:soak` runs them, `npm test`
+      // Long tests: crashes, sweeps, torture, browsers, third-party clients. Only `npm run test:soak` runs them, `npm test`
       // does not.
       { extends: true, test: { name: 'soak', include: SOAK } },
       // These tests declare routes and types of their own, which the hub of another file must not see.
@@ -38,14 +39,16 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000, interval: 20 } },
+    // `.ci/run` repeats a failed test once, and names it if it then passes. Everywhere else the first failure counts.
+    retry: results ? 1 : 0,
     pool: 'forks',
     // Tests wait as much as they compute: on Postgres, git and processes. More than six workers would need more
     // connections.
-    maxWorkers: Math.min(availableParallelism() + 1, 6),
+    maxWorkers: Math.min(availableParallelism() + 2, 6),
     // A worker keeps its modules from file to file, because importing the hub takes longer than most files. State that
     // one file leaves behind shows as a failure of another. `vitest run --isolate` then tells them apart.
     isolate: false,
-    reporters: ['default', new Durations(), new Unreached(), ...json],
+    reporters: ['default', new Durations(), new Flaky(), new Unreached(), ...json],
     sequence: { sequencer: Sequencer },
     // Node itself loads the source, as for the hub: the same module resolution, in half the time of vitest's module
     // runner.

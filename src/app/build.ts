@@ -4,7 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
+import { flushUses } from '#domains/deprecations/counting.ts';
+import { followKeys } from '#domains/error-ingest/keys.ts';
 import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
+import { startWaitingRunners } from '#domains/runner-protocol/waiting.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
@@ -59,6 +62,8 @@ export interface HubOptions {
   readonly crons?: boolean;
   /** False does not wait until repositories and files are on disk. For tests. */
   readonly durable?: boolean;
+  /** The most connections to the database. Tests need few, and each one plans its statements anew. */
+  readonly connections?: number;
   /**
    * Called as soon as the first administrator exists, because a generated password would be lost if the start failed
    * later.
@@ -79,6 +84,7 @@ export const startHub = async ({
   checkResponses = false,
   crons = true,
   durable = true,
+  connections = POOL_SIZE,
   onAdministrator,
 }: HubOptions): Promise<Hub> => {
   // Called in reverse order, both when the start fails half-way and when the hub is closed.
@@ -92,7 +98,7 @@ export const startHub = async ({
     const { connectionString, stop: stopDatabase } = await (database ?? openDatabase(config, log));
     closers.push(stopDatabase);
     const repositories = await ownFolder(config.dataDir, 'repositories');
-    const pool = createPool({ connectionString, max: POOL_SIZE, applicationName: `millrace ${config.role}` });
+    const pool = createPool({ connectionString, max: connections, applicationName: `millrace ${config.role}` });
     closers.push(() => pool.end());
     await migrate(pool);
 
@@ -143,15 +149,19 @@ export const startHub = async ({
     closers.push(() => listener.close());
     const eventLog = await startEventLog(services, listener);
     closers.push(() => eventLog.stop());
+    if (config.role !== 'worker') followKeys(services, eventLog.feed);
     const processes = await startProcesses({ services });
     processes.onProcessDead((id) => services.storage.removeDraftsOf(id));
     closers.push(() => processes.stop());
 
+    closers.push(() => flushUses(services));
     // The server listens first, because everything that starts later writes its URL into bodies and records.
     const metrics = metricsOfProcess(caches);
     const faces = config.role !== 'worker';
     const web = await serveWeb({ services, createContext, eventLog, checkResponses, metrics, faces });
     closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));
+    // Ends the waits of runners before the server waits for its requests.
+    if (faces) closers.push(startWaitingRunners(services, eventLog.feed, listener));
     await listen(web, config, 'MILLRACE_HOST (--host), MILLRACE_PORT (--port)');
     const url = urlOf(web, config.host);
     urls.base ||= url;

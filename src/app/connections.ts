@@ -37,7 +37,7 @@ export class Connections {
   readonly #isProxy: Trust;
   readonly #log: Logger;
   readonly #open = new Map<string, number>();
-  readonly #bodies = new Set<Body>();
+  readonly #bodies = new Map<IncomingMessage, Body>();
   #sweptAt = performance.now();
   #size = 0;
   #toldAt = Number.NEGATIVE_INFINITY;
@@ -69,7 +69,16 @@ export class Connections {
     if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) return;
     const now = performance.now();
     const startBytes = socket.bytesRead;
-    this.#bodies.add({ request, response, startedAt: now, startBytes, bytes: 0, lastByteAt: now, waitedMs: 0 });
+    const body = { request, response, startedAt: now, startBytes, bytes: 0, lastByteAt: now, waitedMs: 0 };
+    this.#bodies.set(request, body);
+  }
+
+  /**
+   * Forgets a request whose response is closed, unless its body still arrives. Without it, thousands of requests would
+   * live until the next sweep, and the garbage collector would take them for long-lived.
+   */
+  forget(request: IncomingMessage): void {
+    if (request.complete || request.destroyed) this.#bodies.delete(request);
   }
 
   #accept(socket: Socket): void {
@@ -102,11 +111,11 @@ export class Connections {
     const now = performance.now();
     const sinceMs = now - this.#sweptAt;
     this.#sweptAt = now;
-    for (const body of this.#bodies) {
-      const { request } = body;
-      if (request.complete || request.socket.destroyed) this.#bodies.delete(body);
+    for (const [request, body] of this.#bodies) {
+      // Node takes the socket away from a request that was destroyed.
+      if (request.complete || request.destroyed || request.socket.destroyed) this.#bodies.delete(request);
       else if (this.#isTooSlow(body, now, sinceMs)) {
-        this.#bodies.delete(body);
+        this.#bodies.delete(request);
         this.#cut(body);
       }
     }

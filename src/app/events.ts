@@ -1,8 +1,18 @@
 import * as aliases from '#domains/aliases/events.ts';
+import * as approvals from '#domains/approvals/events.ts';
+import * as artifacts from '#domains/artifacts/events.ts';
+import { followLocks } from '#domains/artifacts/locking.ts';
 import * as ci from '#domains/ci/events.ts';
+import { followJobs, followPipelines } from '#domains/ci/followers.ts';
+import { followPushes as createPipelinesOfPushes } from '#domains/ci/pushes.ts';
+import * as ciVariables from '#domains/ci-variables/events.ts';
 import * as customAttributes from '#domains/custom-attributes/events.ts';
 import * as directory from '#domains/directory/events.ts';
 import * as emoji from '#domains/emoji/events.ts';
+import * as environments from '#domains/environments/events.ts';
+import { followDeployments } from '#domains/environments/followers.ts';
+import { followEnds } from '#domains/environments/stopping.ts';
+import * as errorTracking from '#domains/error-tracking/events.ts';
 import * as groups from '#domains/groups/events.ts';
 import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
@@ -13,8 +23,13 @@ import { acceptInvitations } from '#domains/members/acceptance.ts';
 import * as members from '#domains/members/events.ts';
 import * as mergeRequests from '#domains/merge-requests/events.ts';
 import { followPushes } from '#domains/merge-requests/followers.ts';
+import { followMerges } from '#domains/merge-requests/merged-versions.ts';
+import { followAutoMerges } from '#domains/merge-requests/merging/auto-merging.ts';
+import { followClosings } from '#domains/merge-requests/merging/closing.ts';
+import { followBlocks } from '#domains/merge-requests/unblocking.ts';
 import * as milestones from '#domains/milestones/events.ts';
 import * as notes from '#domains/notes/events.ts';
+import { followVersions } from '#domains/notes/following.ts';
 import { endOfRemovedAccounts } from '#domains/oauth/ending.ts';
 import * as oauth from '#domains/oauth/events.ts';
 import { projectActivity } from '#domains/projects/activity.ts';
@@ -28,12 +43,16 @@ import { followProjects } from '#domains/repositories/followers.ts';
 import * as runners from '#domains/runners/events.ts';
 import { endWithGrants } from '#domains/runners/followers.ts';
 import * as saml from '#domains/saml/events.ts';
+import * as schedules from '#domains/schedules/events.ts';
 import * as serviceAccounts from '#domains/service-accounts/events.ts';
 import { removeOfDeletedGroups } from '#domains/service-accounts/followers.ts';
 import * as settings from '#domains/settings/events.ts';
 import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
+import * as traces from '#domains/traces/events.ts';
+import { followTexts } from '#domains/tracking/references.ts';
 import * as transfers from '#domains/transfers/events.ts';
+import * as triggers from '#domains/triggers/events.ts';
 import * as uploads from '#domains/uploads/events.ts';
 import { removeOfDeletedPlaces } from '#domains/uploads/followers.ts';
 import * as users from '#domains/users/events.ts';
@@ -54,11 +73,18 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   aliases,
   pushRules,
   repositories,
+  approvals,
   members,
   uploads,
   saml,
   directory,
   ci,
+  traces,
+  ciVariables,
+  artifacts,
+  environments,
+  schedules,
+  triggers,
   labels,
   milestones,
   issues,
@@ -69,14 +95,28 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   hooks,
   transfers,
   runners,
+  errorTracking,
 ].flatMap(definitionsIn);
 
 /** Durable readers of the event log. */
 export const followers: readonly Follower[] = [
+  // The first gets the first connection, and receivers wait for it.
+  dispatchToHooks(eventDefinitions),
   projectActivity,
   projectContributions,
   followProjects,
+  followJobs,
+  followPipelines,
+  createPipelinesOfPushes,
   followPushes,
+  followMerges,
+  followBlocks,
+  followVersions,
+  followAutoMerges,
+  followTexts,
+  followClosings,
+  followDeployments,
+  followEnds,
   acceptInvitations,
   removeOfDeletedGroups,
   removeOfDeletedPlaces,
@@ -84,5 +124,5 @@ export const followers: readonly Follower[] = [
   endOfRemovedAccounts,
   endWithGrants,
   disableWithGrants,
-  dispatchToHooks(eventDefinitions),
+  followLocks,
 ];

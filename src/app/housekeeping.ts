@@ -18,6 +18,7 @@ export const sweepStorage = defineJob({
       .selectFrom('project_imports')
       .select('storage_key')
       .where('storage_key', 'is not', null)
+      .unionAll(db.selectFrom('relation_imports').select('storage_key').where('storage_key', 'is not', null))
       .execute();
     const kept = new Set(waiting.flatMap(({ storage_key: key }) => key ?? []));
     const uploads = await sweepUploads(storage, new Date(clock.now().getTime() - DAY_MS), kept);

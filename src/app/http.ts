@@ -9,11 +9,15 @@ import { trustOf } from '#platform/trusted-proxies.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
 import type { Credential } from '#rest/auth.ts';
+import type { Deprecation } from '#rest/deprecation.ts';
 import { methodNotAllowed, NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
 import { methodsByPath } from '#rest/methods.ts';
-import { openContext, type RestDependencies, readQuery, registerRoutes } from '#rest/register.ts';
+import { openContext, readQuery } from '#rest/open-context.ts';
+import { type RestDependencies, registerRoutes } from '#rest/register.ts';
 import { sendError, sendJson } from '#rest/respond.ts';
-import type { Route } from '#rest/route.ts';
+import type { ApiVersion, Route } from '#rest/route.ts';
+import { V4, V5 } from '#rest/v5.ts';
+import { requireQueryOfV5, routeRemoved } from '#rest/v5-requests.ts';
 import { Connections } from './connections.ts';
 import { mountMetrics } from './metrics.ts';
 import { rawAnswer } from './raw-answers.ts';
@@ -29,12 +33,15 @@ export interface HttpOptions extends RestDependencies {
    * Decides which requests may upgrade from HTTP; none by default. Other `Upgrade` headers are ignored (RFC 9110 §7.8).
    */
   readonly mayUpgrade?: (request: IncomingMessage) => boolean;
-  /** The OpenAPI document, built on the first request for it. */
-  readonly openApi: () => object;
+  /** The OpenAPI document of a version, built on the first request for it. */
+  readonly openApi: (version: ApiVersion) => object;
+  /** Counts the use of what is deprecated. Called after the answer. */
+  readonly countDeprecated: (use: Pick<Deprecation, 'names' | 'actor'>) => void;
 }
 
 export interface MountDependencies {
   readonly services: Services;
+  readonly versions: RestDependencies['versions'];
   /**
    * Authenticates the request by its headers and query, or by the given credential, and creates its context. Throws the
    * same errors as REST.
@@ -61,6 +68,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     logger: false,
     genReqId: readRequestId,
     requestIdHeader: false,
+    rewriteUrl: ({ url = '' }) => routedUrl(url),
     exposeHeadRoutes: false,
     // Routes parse their own input, and answers are written by rest/respond.ts. Fastify would load two compilers.
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
@@ -97,9 +105,14 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.decorateRequest('userId', null);
   fastify.decorateRequest('response', null);
   fastify.decorateRequest('admitted', null);
+  fastify.decorateRequest('apiVersion', 4);
+  fastify.decorateRequest('deprecation', null);
 
   const record = requestRecorder(log, options.metrics);
-  const methodsOf = methodsByPath(options.routes);
+  const methods = {
+    4: methodsByPath(options.routes),
+    5: methodsByPath(options.routes.filter(({ removedInV5 }) => removedInV5 === null)),
+  };
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
     request.response = reply.raw;
@@ -110,10 +123,18 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     if (request.headers.upgrade !== undefined) reply.raw.setHeader('Connection', 'close');
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) request.abortController?.abort();
+      connections.forget(request.raw);
       record(request, reply);
+      if (request.deprecation) options.countDeprecated(request.deprecation);
     });
     // An unknown path is refused before its body is parsed, so an invalid body does not change the error.
-    done(refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined));
+    const refuse = () => {
+      const methodsOf = methods[request.apiVersion];
+      return refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined);
+    };
+    if (!request.originalUrl.startsWith(V5)) return done(refuse());
+    request.apiVersion = 5;
+    admitV5(request, options).then(() => done(refuse()), done);
   });
   fastify.addHook('preHandler', (_request, _reply, done) => forRequest(done));
   fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
@@ -129,6 +150,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   await registerRoutes(fastify, options.routes, options);
   const dependencies: MountDependencies = {
     services,
+    versions: options.versions,
     contextOf: (request, credential) => openContext(request, options, readQuery(request), { given: credential }),
   };
   for (const mount of options.mounts ?? []) await fastify.register(async (scope) => mount(scope, dependencies));
@@ -170,6 +192,22 @@ const readRequestId = ({ headers }: IncomingMessage): string => {
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
 };
 
+/** Requests of version 5 take the routes of version 4, and are told apart by `apiVersion` (docs/decisions/0053). */
+const routedUrl = (url: string): string => {
+  if (!url.startsWith(V5)) return url;
+  const path = url.slice(V5.length);
+  // OAuth has no version, but section 9 of specification 2 removes names from this endpoint.
+  return /^oauth\/token\/info(?:\?|$)/.test(path) ? `/${path}` : V4 + path;
+};
+
+/** Refuses requests for what version 5 does not have, before their caller is known. */
+const admitV5 = async (request: FastifyRequest, { versions }: Pick<HttpOptions, 'versions'>): Promise<void> => {
+  if (!(await versions()).isV5Enabled) throw new RestError(404, NO_SUCH_ROUTE);
+  const { declared } = request.routeOptions.config;
+  if (declared?.removedInV5) throw routeRemoved(declared, declared.removedInV5);
+  requireQueryOfV5(readQuery(request));
+};
+
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
 
 const pathOf = (url: string): string => splitTarget(url).path;
@@ -203,7 +241,8 @@ const requestRecorder = (log: Logger, metrics: Registry) => {
     registers: [metrics],
   });
   return (request: FastifyRequest, reply: FastifyReply): void => {
-    const route = request.routeOptions.url ?? 'unknown';
+    const url = request.routeOptions.url ?? 'unknown';
+    const route = request.apiVersion === 5 ? url.replace(V4, V5) : url;
     const status = reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST;
     const durationMs = performance.now() - request.startedAt;
     durations.observe({ method: request.method, route, status }, durationMs / 1000);

@@ -1,8 +1,30 @@
+import { globallyAllowedNetworks, labelsOpenTo } from '#domains/access/restrictions.ts';
+import { readerOfArtifacts } from '#domains/artifacts/ci-files.ts';
+import { isDependencyOf } from '#domains/artifacts/queries.ts';
+import { artifactReader } from '#domains/ci/artifact-files.ts';
+import { dependsOn } from '#domains/ci/dependencies.ts';
+import { describeMergeRequest } from '#domains/ci/hook-relatives.ts';
+import { openLabels } from '#domains/external-authorization/labels.ts';
+import { resolveReferences } from '#domains/markdown/html.ts';
+import { publishReview } from '#domains/merge-requests/approving.ts';
+import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';
+import { describeForHooks } from '#domains/merge-requests/pipelines.ts';
+import { handlePush } from '#domains/merge-requests/push-options.ts';
+import { tellBlockedByProjects } from '#domains/merge-requests/unblocking.ts';
+import { publishDraftNotes } from '#domains/notes/drafts.ts';
+import { getNoteable } from '#domains/notes/noteable.ts';
+import { writeChangeNotes, writeHistoryNotes, writeSystemNotes } from '#domains/notes/system.ts';
 import { removeApplicationsOf } from '#domains/oauth/ending.ts';
-import { releaseProjects } from '#domains/projects/deletion.ts';
+import { recordHistoryNotes } from '#domains/planning/history.ts';
+import { recordChangeNotes, recordSystemNotes } from '#domains/planning/system-notes.ts';
+import { beforeMergeRequestsAreDeleted, releaseProjects } from '#domains/projects/deletion.ts';
 import { checkImportSource } from '#domains/projects/importing.ts';
 import { commitReadme } from '#domains/projects/new-repository.ts';
+import { resolve } from '#domains/references/resolve.ts';
+import { collaborationBranches } from '#domains/repositories/collaboration.ts';
 import { commitFirstReadme } from '#domains/repositories/first-commit.ts';
+import { afterPush } from '#domains/repositories/push-options.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import { endOtherSessions, endSessions } from '#domains/sign-in/sessions.ts';
 import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { beforeProjectsAreDeleted, deleteApplicationsOf } from '#domains/users/removal.ts';
@@ -11,10 +33,25 @@ import type { Services } from '#platform/context.ts';
 
 /** Connects the functions that domains need from domains above them, a line each. */
 export const connectPorts = (services: Services): void => {
+  labelsOpenTo.connect(services, openLabels);
+  globallyAllowedNetworks.connect(services, async (ctx) => (await getSettings(ctx)).globally_allowed_ips);
   beforeProjectsAreDeleted.connect(services, releaseProjects);
+  beforeMergeRequestsAreDeleted.connect(services, tellBlockedByProjects);
   deleteApplicationsOf.connect(services, removeApplicationsOf);
   endSessionsOf.connect(services, endSessions);
   endOtherSessionsOf.connect(services, endOtherSessions);
   checkImportSource.connect(services, checkImportUrl);
+  artifactReader.connect(services, readerOfArtifacts);
+  isDependencyOf.connect(services, dependsOn);
+  describeMergeRequest.connect(services, describeForHooks);
   commitReadme.connect(services, commitFirstReadme);
+  recordSystemNotes.connect(services, writeSystemNotes);
+  recordChangeNotes.connect(services, writeChangeNotes);
+  recordHistoryNotes.connect(services, writeHistoryNotes);
+  afterPush.connect(services, handlePush);
+  collaborationBranches.connect(services, branchesToCollaborateOn);
+  resolveReferences.connect(services, resolve);
+  publishReview.connect(services, async (ctx, project, { iid }) =>
+    publishDraftNotes(ctx, await getNoteable(ctx, project, 'merge_request', iid)),
+  );
 };

@@ -1,15 +1,32 @@
+import { flushCompileCache } from 'node:module';
+import { inspect } from 'node:util';
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
-import { helpText, readConfig, wantsHelp } from '#platform/config.ts';
+import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
+import { sourceStack } from '#platform/source-stack.ts';
 import type { Hub } from './build.ts';
 import { openDatabase } from './database.ts';
 import { returnUnusedMemory } from './memory.ts';
 import { surviveStrayErrors } from './stray-errors.ts';
 
 const MAX_STOP_MS = 9_500;
+const COLLECT_AFTER_MS = 1_500;
 
-/** Starts the hub, prints its URL on standard output, and stops it cleanly on SIGTERM or SIGINT. */
+/**
+ * Starts the hub, prints its URL on standard output, and stops it cleanly on SIGTERM or SIGINT. If it cannot start, it
+ * prints why and exits with 1.
+ */
 export const serve = async (): Promise<void> => {
+  try {
+    await start();
+  } catch (error) {
+    if (error instanceof ConfigError) console.error(`${error.message}\nSee npm start -- --help.`);
+    else console.error(sourceStack(inspect(error)));
+    process.exit(1);
+  }
+};
+
+const start = async (): Promise<void> => {
   const argv = process.argv.slice(2);
   if (wantsHelp(argv)) {
     console.log(helpText());
@@ -26,8 +43,14 @@ export const serve = async (): Promise<void> => {
   stopOnSignal(starting, log);
   const hub = await starting;
   surviveStrayErrors(log);
-  returnUnusedMemory(log);
   console.log(`Millrace serves at ${hub.url}`);
+  // Loading the hub leaves garbage. Its collection must not delay the first requests.
+  setTimeout(() => {
+    // Writes what this start compiled now: a killed process would write nothing, and one that stops would add the code
+    // of all its requests.
+    flushCompileCache();
+    returnUnusedMemory(log);
+  }, COLLECT_AFTER_MS).unref();
 };
 
 const showOnce = ({ password, token }: SeededAdministrator): void => {

@@ -1,12 +1,14 @@
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Registry, register } from 'prom-client';
 import { withClosedGroups } from '#domains/access/restrictions.ts';
+import { countUses } from '#domains/deprecations/counting.ts';
 import { audiencesOf } from '#domains/events/audience.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
-import { requireEnrolled } from '#domains/sign-in/enrolment.ts';
+import { requireObligationsMet } from '#domains/sign-in/pages/obligations.ts';
 import { assume, authenticate } from '#domains/tokens/authentication.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
+import type { Caller } from '#graphql/caller.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import type { Caches } from '#platform/cache.ts';
@@ -14,18 +16,20 @@ import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import type { CreateContext } from '#platform/create-context.ts';
 import { csrfToken } from '#platform/csrf.ts';
+import { DomainError } from '#platform/errors.ts';
 import { readChainId } from '#platform/event-chain.ts';
 import type { EventLog } from '#platform/event-log.ts';
 import type { EventRow } from '#platform/events.ts';
 import { requireWorker } from '#platform/processes.ts';
 import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
 import { splitTarget } from '#platform/urls.ts';
-import { type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
+import { type Assume, type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { eventDefinitions } from './events.ts';
 import { createHttp, type Mount } from './http.ts';
 import { collectCaches } from './metrics.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
+import { pages } from './pages.ts';
 import { routes } from './routes.ts';
 import { schema } from './schema.ts';
 
@@ -52,11 +56,7 @@ export const serveWeb = ({
     services,
     createContext,
     authenticate: admit({ services, createContext }),
-    // With rate limits the caller must be certain first, so that requests never count against someone else.
-    assume: async (credential, request) =>
-      (await getSettings({ services })).throttle_authenticated_api_enabled
-        ? null
-        : assume(services, credential, request),
+    assume: assumeUncounted(services),
     throttle: (request) => throttle(services, request),
     checkResponses,
     routes: faces ? routes : [],
@@ -71,18 +71,34 @@ export const serveWeb = ({
     },
     mayUpgrade: (request) => faces && asksForSocket(request),
     openApi: openApiDocument,
+    versions: async () => {
+      const settings = await getSettings({ services });
+      return { isV5Enabled: settings.api_v5_preview_enabled, sunset: settings.api_v4_sunset_on };
+    },
+    countDeprecated: (use) => countUses(services, use),
   });
 
-/** Authenticates the caller. A session whose user must first enrol a second factor may use pages but no API. */
+/**
+ * Authenticates the caller. A session whose user must first accept the terms or enrol a second factor may use pages only,
+ * which lead them there.
+ */
 const admit =
   ({ services, createContext }: Pick<WebOptions, 'services' | 'createContext'>): Authenticate =>
   async (credential, request) => {
     const actor = await authenticate(services, credential, request);
-    if (actor.credential?.kind === 'session' && request.route.startsWith('/api/')) {
-      await requireEnrolled(createContext({ actor, requestId: request.requestId }));
+    if (actor.credential?.kind === 'session' && !pagePaths.has(request.route)) {
+      await requireObligationsMet(createContext({ actor, requestId: request.requestId }));
     }
     return actor;
   };
+
+/** With rate limits the caller must be certain first, so that requests never count against someone else. */
+const assumeUncounted =
+  (services: Services): Assume =>
+  async (credential, request) =>
+    (await getSettings({ services })).throttle_authenticated_api_enabled ? null : assume(services, credential, request);
+
+const pagePaths: ReadonlySet<string> = new Set(pages.map(({ path }) => path));
 
 const graphqlMount =
   ({ services, createContext, eventLog }: Pick<WebOptions, 'services' | 'createContext' | 'eventLog'>): Mount =>
@@ -90,31 +106,51 @@ const graphqlMount =
     const ownContext = createContext({ actor: systemActor });
     const audiences = audiencesOf(eventDefinitions);
     const admitted = admit({ services, createContext });
+    const assumeCaller = assumeUncounted(services);
     const trusted = trustOf(services.config.trustedProxies);
+    const clientOf = ({ ip, headers }: Caller) => ({ ip, userAgent: headers['user-agent'] ?? null });
+    const credentialOf = (caller: Caller) => {
+      const { headers, method, requestId } = caller;
+      const sent = Object.fromEntries(new URLSearchParams(splitTarget(caller.url).query));
+      const request = {
+        method,
+        route: '/api/graphql',
+        ...clientOf(caller),
+        requestId,
+        sudo: readSudo(headers, sent),
+        tokenInQuery: hasCredential(sent),
+      };
+      return [readCaller({ method, headers }, sent, services), request] as const;
+    };
+    const requestOf = (caller: Caller) => ({
+      requestId: caller.requestId,
+      client: clientOf(caller),
+      chainId: readChainId(services.secretKey, caller.headers['x-gitlab-event-uuid']),
+      signal: caller.signal,
+    });
     await mountGraphql(fastify, {
       schema,
       contextOf: async (caller) => {
-        const { headers, method, ip, requestId, signal, setHeader } = caller;
-        const sent = Object.fromEntries(new URLSearchParams(splitTarget(caller.url).query));
-        const client = { ip, userAgent: headers['user-agent'] ?? null };
+        const { ip, setHeader } = caller;
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });
         let actor: Actor;
         try {
-          actor = await admitted(readCaller({ method, headers }, sent, services), {
-            method,
-            route: '/api/graphql',
-            ...client,
-            requestId,
-            sudo: readSudo(headers, sent),
-            tokenInQuery: hasCredential(sent),
-          });
+          actor = await admitted(...credentialOf(caller));
         } catch (error) {
           await count(null);
           throw error;
         }
         await count(actor);
-        const chainId = readChainId(services.secretKey, headers['x-gitlab-event-uuid']);
-        return createContext({ actor, requestId, client, chainId, signal });
+        return createContext({ actor, ...requestOf(caller) });
+      },
+      assume: async (caller) => {
+        try {
+          const assumed = await assumeCaller(...credentialOf(caller));
+          return assumed && createContext({ ...assumed, ...requestOf(caller) });
+        } catch (error) {
+          if (error instanceof DomainError) return null; // `contextOf` reports the invalid credential.
+          throw error;
+        }
       },
       contextFor: async (viewer) => {
         const [actor = viewer] = await withClosedGroups(services, [viewer]);
@@ -136,6 +172,7 @@ const graphqlMount =
         const session = readCookie(headers, sessionCookieName(services.urls));
         return session === null ? null : csrfToken(services.secretKey, session);
       },
+      countDeprecated: (use) => countUses(services, use),
       caches: services.caches,
       limits: services.config,
       addressOf: (request) => callerAddress(request, trusted),

@@ -1,6 +1,8 @@
 import { createWriteStream, openAsBlob } from 'node:fs';
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TypedDocumentNode } from '@graphql-typed-document-node/core';
 import { print } from 'graphql';
 import { z } from 'zod';
@@ -9,6 +11,9 @@ import { z } from 'zod';
 export class ApiError extends Error {
   override readonly name = 'ApiError';
 }
+
+/** The hub cannot be reached, or went away. It may come back. */
+export class UnreachableError extends ApiError {}
 
 const restError = z.object({ error: z.unknown().optional(), message: z.unknown().optional() });
 const graphqlAnswer = z.object({
@@ -44,7 +49,7 @@ export class Api {
       headers: body && !isForm ? { 'content-type': 'application/json' } : {},
       ...(body ? { body: isForm ? body : JSON.stringify(body) } : {}),
     });
-    const text = await response.text();
+    const text = await this.#textOf(response);
     if (!response.ok) throw new ApiError(`${method} ${path}: ${response.status} ${reasonOf(text)}`);
     return schema.parse(text === '' ? null : JSON.parse(text));
   }
@@ -59,13 +64,13 @@ export class Api {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ query: print(document), variables }),
     });
-    return dataOf<Data>(await response.json());
+    return dataOf<Data>(JSON.parse(await this.#textOf(response)));
   }
 
   /**
    * Follows a subscription over server-sent events until the hub completes it or `signal` aborts. Resolves once the hub
    * has accepted it: the stream contains every later event.
-   * @throws ApiError
+   * @throws ApiError, UnreachableError also in the middle of the stream
    */
   async subscribe<Data, Variables>(
     document: TypedDocumentNode<Data, Variables>,
@@ -81,23 +86,56 @@ export class Api {
     const { body } = response;
     if (!response.ok || !body)
       throw new ApiError(`subscription: ${response.status} ${reasonOf(await response.text())}`);
+    // Locks the stream now: a response that is garbage-collected before anyone reads its body cancels it, and that looks
+    // like the end of the stream.
+    const chunks = body.values();
+    const brokenOff = (error: unknown) => this.#unreachable(error);
     return (async function* () {
-      for await (const { event, data } of readEvents(body)) {
-        if (event === 'complete') return;
-        if (event === 'next') yield dataOf<Data>(JSON.parse(data));
+      try {
+        for await (const { event, data } of readEvents(chunks)) {
+          if (event === 'complete') return;
+          if (event === 'next') yield dataOf<Data>(JSON.parse(data));
+        }
+      } catch (error) {
+        throw brokenOff(error);
       }
     })();
   }
 
   /**
-   * Downloads the path to a file.
+   * Downloads the path to a file. Continues after broken connections, and after an earlier call that was interrupted:
+   * until it is complete, the file is `<file>.part`, and `<file>.part.etag` says what it is a part of.
    * @throws ApiError
    */
   async download(path: string, file: string): Promise<void> {
-    const response = await this.#fetch(`/api/v4${path}`, {});
-    if (!response.ok || !response.body)
-      throw new ApiError(`GET ${path}: ${response.status} ${reasonOf(await response.text())}`);
-    await pipeline(response.body, createWriteStream(file));
+    const [part, tag] = [`${file}.part`, `${file}.part.etag`];
+    let lostAt: number | null = null;
+    for (let before = -1; ; ) {
+      const etag = await readFile(tag, 'utf8').catch(() => '');
+      const start = etag === '' ? 0 : ((await stat(part).catch(() => null))?.size ?? 0);
+      if (start > before) lostAt = null;
+      before = start;
+      try {
+        const response = await this.#fetch(`/api/v4${path}`, {
+          headers: start === 0 ? {} : { range: `bytes=${start}-`, 'if-range': etag },
+        });
+        // The part is the whole file already.
+        if (response.status === 416 && response.headers.get('content-range') === `bytes */${start}`) break;
+        if (!response.ok || !response.body)
+          throw new ApiError(`GET ${path}: ${response.status} ${reasonOf(await response.text())}`);
+        await writeFile(tag, response.headers.get('etag') ?? '');
+        await pipeline(response.body, createWriteStream(part, { flags: response.status === 206 ? 'a' : 'w' }));
+        break;
+      } catch (error) {
+        if (error instanceof ApiError && !(error instanceof UnreachableError)) throw error;
+        lostAt ??= performance.now();
+        if (performance.now() - lostAt > GIVE_UP_MS)
+          throw new ApiError('the download broke off; run the command again', { cause: error });
+        await sleep(RETRY_MS);
+      }
+    }
+    await rename(part, file);
+    await rm(tag, { force: true });
   }
 
   /**
@@ -116,16 +154,36 @@ export class Api {
     return this.rest(schema, 'POST', path, form);
   }
 
-  #fetch(path: string, init: RequestInit): Promise<Response> {
-    return fetch(this.url + path, {
+  async #fetch(path: string, init: RequestInit): Promise<Response> {
+    const response = await fetch(this.url + path, {
       ...init,
       headers: { ...init.headers, authorization: `Bearer ${this.#token}` },
     }).catch((error: unknown) => {
-      if (error instanceof TypeError) throw new ApiError(`${this.url} is not reachable`, { cause: error });
-      throw error;
+      throw this.#unreachable(error);
+    });
+    // A proxy answers so while the hub behind it starts again.
+    if (!GATEWAY_ERRORS.has(response.status)) return response;
+    await response.body?.cancel();
+    throw new UnreachableError(`${this.url} is not reachable: ${response.status}`);
+  }
+
+  /** @throws UnreachableError if the connection is lost before the whole body is there */
+  #textOf(response: Response): Promise<string> {
+    return response.text().catch((error: unknown) => {
+      throw this.#unreachable(error);
     });
   }
+
+  /** `fetch` reports every network error as a TypeError. Returns other errors unchanged. */
+  #unreachable(error: unknown): unknown {
+    return error instanceof TypeError ? new UnreachableError(`${this.url} is not reachable`, { cause: error }) : error;
+  }
 }
+
+/** How long a hub that went away is waited for. */
+export const GIVE_UP_MS = 120_000;
+const RETRY_MS = 500;
+const GATEWAY_ERRORS = new Set([502, 503, 504]);
 
 const payloadErrors = z.record(z.string(), z.unknown());
 

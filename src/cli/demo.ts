@@ -8,6 +8,7 @@ import { Command } from 'commander';
 import { removeEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { startHubProcess } from './hub-process.ts';
 import { Journey } from './journey.ts';
+import type { PipelineJourney, PipelineJourneyOptions } from './pipeline-journey.ts';
 import { formatDuration, Steps } from './progress.ts';
 import { Receiver } from './receiver.ts';
 
@@ -17,6 +18,7 @@ interface Options {
   readonly repo: string;
   readonly archive?: string;
   readonly keep: boolean;
+  readonly ci: boolean;
 }
 
 /** `npm run demo`: moves a real project through a fresh hub. Exits with 1 when any check fails. */
@@ -25,6 +27,7 @@ const main = async (): Promise<void> => {
     .description('Push a real project to a fresh hub, export it, import it elsewhere, and check that nothing was lost.')
     .option('--repo <path>', 'the git repository to push', ROOT)
     .option('--archive <file>', 'import this export archive as well')
+    .option('--ci', 'run a pipeline instead: push a CI file, watch its jobs, and download an artifact', false)
     .option('--keep', 'keep serving at the end, until interrupted', false)
     .parse()
     .opts<Options>();
@@ -39,7 +42,8 @@ const main = async (): Promise<void> => {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   let stopHub = async (): Promise<void> => {};
   try {
-    steps.say(styleText('bold', 'Millrace: a real project travels through the hub'));
+    const title = options.ci ? 'Millrace: a pipeline runs' : 'Millrace: a real project travels through the hub';
+    steps.say(styleText('bold', title));
     const adminToken = `demo-${randomBytes(20).toString('hex')}`;
     const hub = await steps.run(
       'Start a hub in an empty directory',
@@ -60,7 +64,8 @@ const main = async (): Promise<void> => {
       ({ url }) => url,
     );
     stopHub = hub.stop;
-    const journey = new Journey({ url: hub.url, adminToken, receiver, scratch: directory, steps });
+    const places = { url: hub.url, adminToken, scratch: directory, steps };
+    const journey = options.ci ? await pipelineJourney(places) : new Journey({ ...places, receiver });
     const aborted = new Promise<never>((_resolve, reject) => {
       interrupted.signal.addEventListener('abort', () => reject(new Error('interrupted')));
     });
@@ -71,7 +76,7 @@ const main = async (): Promise<void> => {
     steps.say();
     for (const [label, url] of journey.links()) steps.say(`  ${label.padEnd(18)} ${url}`);
     steps.say();
-    steps.say(styleText('green', 'Everything arrived unchanged.'));
+    steps.say(styleText('green', options.ci ? 'The pipeline has succeeded.' : 'Everything arrived unchanged.'));
     if (options.keep) {
       steps.say(
         `Serving at ${hub.url} until you press Ctrl-C. Sign in to the API as root with the token ${adminToken}`,
@@ -84,6 +89,12 @@ const main = async (): Promise<void> => {
     await removeEmbeddedPostgres(dataDir);
     await rm(directory, { recursive: true, force: true });
   }
+};
+
+/** Loaded only when it is needed: the runner uses packages for development. */
+const pipelineJourney = async (options: PipelineJourneyOptions): Promise<PipelineJourney> => {
+  const { PipelineJourney: Loaded } = await import('./pipeline-journey.ts');
+  return new Loaded(options);
 };
 
 main().then(

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import { VERSION } from '#platform/version.ts';
 import { Api, ApiError } from './api.ts';
@@ -10,6 +11,7 @@ import {
   type ListProjectsQuery,
 } from './operations/generated.ts';
 import { formatBytes, Steps } from './progress.ts';
+import { getSettings, setSettings } from './settings.ts';
 import { exportProject, importProject } from './transfers.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -82,7 +84,7 @@ program
 
 program
   .command('export')
-  .description('export a project and save the archive, showing its progress')
+  .description('export a project and save the archive, showing its progress; continues after an interruption')
   .argument('<project>', 'its full path')
   .option('-o, --output <file>', 'where to write the archive')
   .action(async (project: string, { output }: { output?: string }) => {
@@ -96,14 +98,16 @@ program
 
 program
   .command('import')
-  .description('import an archive as a new project, showing its progress')
+  .description('import an archive as a new project, showing its progress; continues after an interruption')
   .argument('<file>', 'the archive')
-  .argument('<project>', 'the full path of the new project')
-  .action(async (file: string, project: string) => {
-    const { parent, name } = splitPath(project);
+  .argument('[project]', 'the path of the new project; by default after the file')
+  .option('--to <group>', 'the full path of its group; by default your own namespace')
+  .action(async (file: string, project: string | undefined, { to }: { to?: string }) => {
+    const { parent, name } = splitPath(project ?? basename(file).replace(/(?:_export)?\.tar\.gz$/, ''));
+    const namespace = to === undefined ? parent : parent === null ? to : `${to}/${parent}`;
     const { failures } = await new Steps().run(
-      `Import ${project}`,
-      (step) => importProject(api(), file, { path: name, namespace: parent }, step),
+      `Import ${name}`,
+      (step) => importProject(api(), file, { path: name, namespace }, step),
       (result) => `${result.items} items, ${result.failures.length} failed`,
     );
     for (const { relation, line, message } of failures) console.error(`${relation} line ${line}: ${message}`);
@@ -130,6 +134,26 @@ program
     } catch (error) {
       if (!abort.signal.aborted) throw error;
     }
+  });
+
+const settings = program
+  .command('settings')
+  .description('show and change the settings of the instance (administrators)');
+
+settings
+  .command('get')
+  .description('show all settings, or the value of one')
+  .argument('[name]', 'its name, such as max_import_size')
+  .action(async (name?: string) => {
+    for (const line of await getSettings(api(), name)) console.log(line);
+  });
+
+settings
+  .command('set')
+  .description('change settings, all of them or none, and show their new values')
+  .argument('<assignment...>', 'NAME=VALUE, or NAME=- to read the value from standard input')
+  .action(async (assignments: string[]) => {
+    for (const line of await setSettings(api(), assignments)) console.log(line);
   });
 
 /** Splits `a/b/c` into `a/b` and `c`. The parent is null without a slash. */

@@ -1,17 +1,20 @@
-import { stat } from 'node:fs/promises';
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { type Api, ApiError } from './api.ts';
+import { type Api, ApiError, GIVE_UP_MS, UnreachableError } from './api.ts';
 import {
+  CurrentUserDocument,
   ExportStatusDocument,
   FollowExportDocument,
   FollowImportDocument,
   ImportStatusDocument,
+  RetryImportDocument,
   StartExportDocument,
 } from './operations/generated.ts';
 import type { Step } from './progress.ts';
 
 /**
- * Exports the project, shows its progress, and saves the archive.
+ * Exports the project, shows its progress, and saves the archive. Waits for a hub that starts again meanwhile.
  * @throws ApiError when the export failed
  */
 export const exportProject = async (
@@ -20,25 +23,40 @@ export const exportProject = async (
   file: string,
   step: Step,
 ): Promise<{ readonly size: number }> => {
-  const abort = new AbortController();
-  try {
-    const updates = await api.subscribe(FollowExportDocument, { fullPath }, abort.signal);
-    await api.graphql(StartExportDocument, { projectPath: fullPath });
-    for await (const { projectExportUpdated: update } of updates) {
-      if (!update) continue;
-      step.progress(update.progress, detailOf(update.relations));
-      if (update.error) throw new ApiError(`the export failed: ${update.error}`);
-      if (update.status === 'FINISHED') break;
-    }
-  } finally {
-    abort.abort();
-  }
+  // A download that was interrupted goes on, unless the export has changed since.
+  const isInterrupted = (await stat(`${file}.part.etag`).catch(() => null)) !== null;
+  const before = isInterrupted ? await readExport(api, fullPath) : null;
+  if (before?.status === 'FINISHED') return save(api, fullPath, file, before.size);
+  await api.graphql(StartExportDocument, { projectPath: fullPath });
+  const { status, size, error } = await follow(
+    {
+      read: () => readExport(api, fullPath),
+      hasEnded: ({ status }) => status === 'FINISHED' || status === 'NONE',
+      updates: (signal) => api.subscribe(FollowExportDocument, { fullPath }, signal),
+      updateOf: ({ projectExportUpdated }) => projectExportUpdated,
+    },
+    step,
+  );
+  if (error) throw new ApiError(`the export failed: ${error}`);
+  if (status !== 'FINISHED') throw new ApiError(`the export is ${status}`);
+  return save(api, fullPath, file, size);
+};
+
+const readExport = async (api: Api, fullPath: string) => {
   const { project } = await api.graphql(ExportStatusDocument, { fullPath });
-  if (project?.export?.status !== 'FINISHED')
-    throw new ApiError(`the export is ${project?.export?.status ?? 'missing'}`);
+  if (!project?.export) throw new ApiError(`${fullPath} is not there, or you may not export it`);
+  return project.export;
+};
+
+const save = async (
+  api: Api,
+  fullPath: string,
+  file: string,
+  expected: unknown,
+): Promise<{ readonly size: number }> => {
   await api.download(`/projects/${encodeURIComponent(fullPath)}/export/download`, file);
   const { size } = await stat(file);
-  if (String(size) !== project.export.size) throw new ApiError(`received ${size} of ${project.export.size} bytes`);
+  if (String(size) !== expected) throw new ApiError(`received ${size} of ${String(expected)} bytes`);
   return { size };
 };
 
@@ -49,10 +67,10 @@ export interface ImportResult {
   readonly failures: readonly { readonly relation: string; readonly line: number; readonly message: string }[];
 }
 
-const importRecord = z.object({ path_with_namespace: z.string(), import_status: z.string() });
+const importRecord = z.object({ path_with_namespace: z.string() });
 
 /**
- * Imports the archive as a new project and shows its progress.
+ * Imports the archive as a new project and shows its progress. Waits for a hub that starts again meanwhile.
  * @throws ApiError when the import failed
  */
 export const importProject = async (
@@ -61,27 +79,18 @@ export const importProject = async (
   { path, namespace }: { readonly path: string; readonly namespace: string | null },
   step: Step,
 ): Promise<ImportResult> => {
-  const record = await api.upload(importRecord, '/projects/import', file, {
-    path,
-    ...(namespace === null ? {} : { namespace }),
-  });
-  const fullPath = record.path_with_namespace;
-  const abort = new AbortController();
-  try {
-    const updates = await api.subscribe(FollowImportDocument, { fullPath }, abort.signal);
-    // The import may have ended before the subscription started.
-    if (!hasEnded((await readImport(api, fullPath)).status)) {
-      for await (const { projectImportUpdated: update } of updates) {
-        if (!update) continue;
-        step.progress(update.progress, detailOf(update.relations));
-        if (hasEnded(update.status)) break;
-      }
-    }
-  } finally {
-    abort.abort();
-  }
-  const { status, error, relations, failedRelations } = await readImport(api, fullPath);
+  const fullPath = (await resumed(api, file, path, namespace)) ?? (await upload(api, file, path, namespace));
+  const { status, error, relations, failedRelations } = await follow(
+    {
+      read: () => readImport(api, fullPath),
+      hasEnded: ({ status }) => hasEnded(status),
+      updates: (signal) => api.subscribe(FollowImportDocument, { fullPath }, signal),
+      updateOf: ({ projectImportUpdated }) => projectImportUpdated,
+    },
+    step,
+  );
   if (status !== 'FINISHED') throw new ApiError(`the import is ${status}: ${error ?? 'no reason given'}`);
+  await rm(markOf(file), { force: true });
   return {
     fullPath,
     items: relations.reduce((sum, { done }) => sum + done, 0),
@@ -91,6 +100,116 @@ export const importProject = async (
   };
 };
 
+const upload = async (api: Api, file: string, path: string, namespace: string | null): Promise<string> => {
+  const fields = { path, ...(namespace === null ? {} : { namespace }) };
+  const state = await stateOf(api, file);
+  const { path_with_namespace: fullPath } = await api.upload(importRecord, '/projects/import', file, fields);
+  const { project } = await api.graphql(ImportStatusDocument, { fullPath });
+  // In a folder that is read-only, the import works all the same, but a later run cannot continue it.
+  await writeFile(markOf(file), JSON.stringify({ ...state, project: project?.id })).catch(() => undefined);
+  return fullPath;
+};
+
+/** A file beside the archive says which import an earlier run of the command has started from it. */
+const markOf = (file: string): string => `${file}.import`;
+
+/** The hub that an archive was sent to, and what changes with its content. */
+const stateOf = async (api: Api, file: string) => {
+  const { size, mtimeMs } = await stat(file);
+  return { hub: api.url, size, mtimeMs };
+};
+
+/** Returns the id of the project that was created from this very file. Null if there is none. */
+const projectFrom = async (api: Api, file: string): Promise<string | null> => {
+  const state = await stateOf(api, file);
+  const mark = storedMark.safeParse(await readFile(markOf(file), 'utf8').catch(() => '')).data;
+  const isSame = mark && mark.hub === state.hub && mark.size === state.size && mark.mtimeMs === state.mtimeMs;
+  return isSame ? mark.project : null;
+};
+
+const storedMark = z
+  .string()
+  .transform((text, { addIssue }): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      addIssue('is not JSON');
+      return z.NEVER;
+    }
+  })
+  .pipe(z.object({ hub: z.string(), size: z.number(), mtimeMs: z.number(), project: z.string() }));
+
+/**
+ * Returns the full path of the project if an earlier run of the command has started its import from this file. Retries
+ * that import if it has failed and can be retried.
+ */
+const resumed = async (api: Api, file: string, path: string, namespace: string | null): Promise<string | null> => {
+  const projectId = await projectFrom(api, file);
+  if (projectId === null) return null;
+  const { currentUser } = await api.graphql(CurrentUserDocument, {});
+  const fullPath = `${namespace ?? currentUser?.username ?? ''}/${path}`;
+  const { project } = await api.graphql(ImportStatusDocument, { fullPath });
+  if (!project || project.id !== projectId) return null;
+  const status = project.import?.status;
+  if (status === 'SCHEDULED' || status === 'STARTED') return fullPath;
+  if (status !== 'FAILED') return null;
+  await api.graphql(RetryImportDocument, { projectPath: fullPath });
+  return fullPath;
+};
+
+interface Update {
+  readonly status: string;
+  readonly progress: number;
+  readonly relations: readonly RelationCount[];
+  readonly error?: string | null;
+}
+
+interface Followed<State, Data> {
+  read(): Promise<State>;
+  hasEnded(state: State): boolean;
+  updates(signal: AbortSignal): Promise<AsyncIterable<Data>>;
+  updateOf(data: Data): Update | null | undefined;
+}
+
+/**
+ * Shows the progress of a transfer until it has ended, and returns its last state. If the hub goes away, connects again
+ * for two minutes: a hub that has started again continues its transfers.
+ * @throws ApiError
+ */
+const follow = async <State, Data>(
+  { read, hasEnded: isOver, updates, updateOf }: Followed<State, Data>,
+  step: Step,
+): Promise<State> => {
+  let lostAt: number | null = null;
+  for (;;) {
+    const abort = new AbortController();
+    try {
+      const stream = await updates(abort.signal);
+      // The transfer may have ended before the subscription started.
+      const state = await read();
+      if (isOver(state)) return state;
+      lostAt = null;
+      for await (const data of stream) {
+        const update = updateOf(data);
+        if (!update) continue;
+        step.progress(update.progress, detailOf(update.relations));
+        if (!hasEnded(update.status) && !update.error) continue;
+        // The event may be that of an earlier transfer, so the hub is asked too.
+        const now = await read();
+        if (isOver(now)) return now;
+      }
+    } catch (error) {
+      lostAt ??= performance.now();
+      if (!(error instanceof UnreachableError) || performance.now() - lostAt > GIVE_UP_MS) throw error;
+    } finally {
+      abort.abort();
+    }
+    await sleep(RETRY_MS);
+  }
+};
+
+const RETRY_MS = 500;
+
 const hasEnded = (status: string): boolean => status === 'FINISHED' || status === 'FAILED';
 
 const readImport = async (api: Api, fullPath: string) => {
@@ -99,9 +218,13 @@ const readImport = async (api: Api, fullPath: string) => {
   return project.import;
 };
 
-const detailOf = (
-  relations: readonly { readonly name: string; readonly done: number; readonly total: number }[],
-): string => {
+interface RelationCount {
+  readonly name: string;
+  readonly done: number;
+  readonly total: number;
+}
+
+const detailOf = (relations: readonly RelationCount[]): string => {
   const current = relations.find(({ done, total }) => done < total);
   return current ? `${current.name} ${current.done} of ${current.total}` : '';
 };

@@ -2,16 +2,16 @@ import DataLoader from 'dataloader';
 import type { FieldNode, GraphQLResolveInfo } from 'graphql';
 import type { Context } from '#platform/context.ts';
 import type { BatchedList } from '#platform/db/batched-list.ts';
-import { type ConnectionArguments, connection, type PageWanted, pageOf } from './connection.ts';
-
-/** The upper bound for `count`, as in `listConnection`. */
-const MAX_COUNT = 100_000;
+import { type ConnectionArguments, connection, type PageWanted, pageOf, pageWanted, upperBound } from './connection.ts';
+import { loadSlots, type TextFields, TextPage, textShapeOf } from './text-rows.ts';
 
 interface Batch<Row> {
   readonly nodes: readonly FieldNode[];
   readonly list: BatchedList<Row>;
   readonly rows: DataLoader<number, readonly Row[]>;
-  readonly counts: DataLoader<number, number>;
+  /** By how far they count. */
+  readonly counts: (atMost: number) => DataLoader<number, number>;
+  readonly texts: DataLoader<number, string>;
 }
 
 /**
@@ -21,10 +21,11 @@ interface Batch<Row> {
  *     resolve: (group, args, ctx, info) => groupProjects(group.id, args, ctx, info)
  *
  * `listFor` is called once for each use of the field in the document, because all parents there have the same
- * arguments.
+ * arguments. With `plain`, rows pass as text if a query selects only these fields of them (text-rows.ts).
  */
 export const batchedConnection = <Row, Args extends ConnectionArguments>(
   listFor: (ctx: Context, args: Args, info: GraphQLResolveInfo) => BatchedList<Row>,
+  plain: TextFields = {},
 ) => {
   const batches = new WeakMap<Context, Batch<Row>[]>();
   const batchOf = (ctx: Context, args: Args, info: GraphQLResolveInfo, page: PageWanted): Batch<Row> => {
@@ -39,6 +40,7 @@ export const batchedConnection = <Row, Args extends ConnectionArguments>(
     const { limit, backwards, after, before } = page;
     // No caching: a later mutation in the same request must be visible to the next read.
     const options = { cache: false } as const;
+    const counters = new Map<number, DataLoader<number, number>>();
     const batch: Batch<Row> = {
       nodes: fieldNodes,
       list,
@@ -46,23 +48,45 @@ export const batchedConnection = <Row, Args extends ConnectionArguments>(
         const rows = await list.rows([...new Set(ids)], { limit: limit + 1, backwards, after, before });
         return ids.map((id) => rows.get(id) ?? []);
       }, options),
-      counts: new DataLoader(async (ids) => {
-        const counts = await list.counts([...new Set(ids)], MAX_COUNT);
-        return ids.map((id) => counts.get(id) ?? 0);
+      counts: (atMost) => {
+        const loader =
+          counters.get(atMost) ??
+          new DataLoader(async (ids) => {
+            const counts = await list.counts([...new Set(ids)], atMost);
+            return ids.map((id) => counts.get(id) ?? 0);
+          }, options);
+        counters.set(atMost, loader);
+        return loader;
+      },
+      texts: new DataLoader(async (ids) => {
+        const shape = textShapeOf(info, plain);
+        const texts =
+          shape && (await list.texts?.([...new Set(ids)], { limit, backwards, after, before }, shape.columns));
+        if (shape && texts) await loadSlots(ctx, plain, shape, texts.values());
+        return ids.map((id) => texts?.get(id) ?? '');
       }, options),
     };
     known.push(batch);
     return batch;
   };
-  return (parentId: number, args: Args, ctx: Context, info: GraphQLResolveInfo) =>
-    connection(args, info, async (page) => {
+  return async (parentId: number, args: Args, ctx: Context, info: GraphQLResolveInfo) => {
+    const shape = textShapeOf(info, plain);
+    if (shape) {
+      const page = pageWanted(args, info);
+      const { list, texts } = batchOf(ctx, args, info, page);
+      // Backwards pages come in reverse order.
+      if (list.texts && !page.backwards)
+        return new TextPage(await texts.load(parentId), shape, (field, id) => plain[field]?.load?.find(ctx, id));
+    }
+    return connection(args, info, async (page) => {
       const batch = batchOf(ctx, args, info, page);
       const fetched = page.wants.rows ? await batch.rows.load(parentId) : [];
       return pageOf(page, fetched, {
         cursorOf: (row) => batch.list.cursorOf(row),
-        count: () => batch.counts.load(parentId),
+        count: (atMost) => batch.counts(upperBound(atMost)).load(parentId),
       });
     });
+  };
 };
 
 /** Wraps a list so that `read` runs on the rows of each page before they are resolved, for example `loader.ahead`. */

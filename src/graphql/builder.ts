@@ -11,7 +11,7 @@ export interface SchemaTypes {
   Context: Context;
   Scalars: PlainScalarTypes & IdScalarTypes;
   /** The properties of every connection beside edges and pageInfo (connection.ts). */
-  Connection: { readonly count: () => number | Promise<number> };
+  Connection: { readonly count: (atMost?: number) => number | Promise<number> };
   DefaultEdgesNullability: { list: true; items: true };
   DefaultNodeNullability: true;
 }

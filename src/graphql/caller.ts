@@ -24,6 +24,12 @@ export interface Caller {
  */
 export type ContextOf = (caller: Caller) => Promise<Context>;
 
+/**
+ * Returns the context of an assumed caller, who must still be confirmed (decision 17). Null if there is none: then
+ * `ContextOf` authenticates the caller.
+ */
+export type Assume = (caller: Caller) => Promise<Context | null>;
+
 export interface Rejection {
   readonly status: number;
   readonly message: string;

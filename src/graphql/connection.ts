@@ -1,7 +1,9 @@
 import { GraphQLError, type GraphQLResolveInfo } from 'graphql';
 import { type CursorValues, decodeCursor, encodeCursor } from '#platform/cursor.ts';
 import type { List } from '#platform/db/list.ts';
+import { badRequest } from '#platform/errors.ts';
 import { nodesOf, type Selection, selectedFields } from './lookahead.ts';
+import { countRows } from './row-count.ts';
 
 /** The largest page size, and the default. Larger sizes are reduced to it without an error, as upstream does. */
 export const MAX_PAGE_SIZE = 100;
@@ -29,8 +31,8 @@ export interface ListPage<Row> {
   readonly hasPrevious: boolean;
   /** Returns the values of the sort columns of a row. The unique column comes last. */
   readonly cursorOf: (row: Row) => CursorValues;
-  /** A function is called only when the query selects the count. */
-  readonly count: number | (() => number | Promise<number>);
+  /** A function is called only when the query selects the count. It may stop counting after `atMost + 1`. */
+  readonly count: number | ((atMost?: number) => number | Promise<number>);
 }
 
 export interface ConnectionArguments {
@@ -46,21 +48,32 @@ export interface ConnectionArguments {
  *     t.connection({ type: IssueRef, resolve: (project, args, ctx, info) =>
  *       connection(args, info, (page) => listIssues(ctx, project.id, page)) }, IssueConnection)
  *
- * @throws GraphQLError for a negative size, or for `first` together with `last`
+ * @throws GraphQLError for a negative size, for `first` together with `last`, or as `countRows`
  * @throws DomainError `bad_request` for an invalid cursor
  */
 export const connection = async <Row>(
   args: ConnectionArguments,
   info: GraphQLResolveInfo,
   list: (page: PageWanted) => ListPage<Row> | Promise<ListPage<Row>>,
-): Promise<Connection<Row>> => new Connection(await list(pageWanted(args, selectedFields(info))));
+): Promise<Connection<Row>> => {
+  countRows(info, 0, 0);
+  const wanted = pageWanted(args, info);
+  const page = await list(wanted);
+  countRows(info, page.rows.length, Object.keys(wanted.wants.selection).length);
+  return new Connection(page);
+};
 
-/** Returns the page that `args` ask for. `selection` is the selection of the connection. */
-const pageWanted = (args: ConnectionArguments, selection: Selection): PageWanted => {
+/**
+ * Returns the page of a connection field that `args` ask for.
+ *
+ * @throws GraphQLError and DomainError as `connection`, but counts no rows
+ */
+export const pageWanted = (args: ConnectionArguments, info: GraphQLResolveInfo): PageWanted => {
   const { first = null, last = null } = args;
   if (first !== null && last !== null) throw badPage('Can only provide either `first` or `last`, not both');
   const size = first ?? last ?? MAX_PAGE_SIZE;
   if (size < 0) throw badPage(`\`${first === null ? 'last' : 'first'}\` must not be negative`);
+  const selection = selectedFields(info);
   const { nodes, edges, pageInfo, count } = selection;
   return {
     limit: Math.min(size, MAX_PAGE_SIZE),
@@ -94,17 +107,23 @@ export const pageOf = <Row>(
   };
 };
 
-/** Builds a page from the complete list of rows, which must be in list order. */
+/**
+ * Builds a page from the complete list of rows, which must be in list order.
+ *
+ * @throws DomainError `bad_request` if the row of a cursor is gone, because only its place tells which rows follow
+ */
 export const pageOfAll = <Row>(
   page: PageWanted,
   all: readonly Row[],
   cursorOf: (row: Row) => CursorValues,
 ): ListPage<Row> => {
-  const indexOf = (cursor: CursorValues | null) =>
-    cursor === null ? -1 : all.findIndex((row) => String(cursorOf(row)) === String(cursor));
-  const start = indexOf(page.after) + 1;
-  const found = indexOf(page.before);
-  const end = found === -1 ? all.length : found;
+  const indexOf = (cursor: CursorValues) => {
+    const found = all.findIndex((row) => String(cursorOf(row)) === String(cursor));
+    if (found === -1) throw badRequest('The item of the cursor is gone: start again at the first page');
+    return found;
+  };
+  const start = page.after === null ? 0 : indexOf(page.after) + 1;
+  const end = page.before === null ? all.length : indexOf(page.before);
   const from = page.backwards ? Math.max(start, end - page.limit) : start;
   const to = page.backwards ? end : Math.min(end, start + page.limit);
   return { rows: all.slice(from, to), hasNext: to < all.length, hasPrevious: from > 0, cursorOf, count: all.length };
@@ -134,9 +153,12 @@ class Connection<Row> {
     };
   }
 
-  count = (): number | Promise<number> => {
+  /** @throws GraphQLError for a negative `atMost` */
+  count = (atMost?: number): number | Promise<number> => {
+    if (atMost !== undefined && atMost < 0) throw badPage('`limit` must not be negative');
     const { count } = this.#page;
-    return typeof count === 'number' ? count : count();
+    if (typeof count !== 'number') return count(atMost);
+    return atMost === undefined ? count : Math.min(count, atMost + 1);
   };
 }
 
@@ -167,12 +189,17 @@ export const listConnection = async <Row>(
   info: GraphQLResolveInfo,
   list: List<Row> | Promise<List<Row>>,
 ): Promise<Connection<Row>> => {
-  const page = pageWanted(args, selectedFields(info));
+  const page = pageWanted(args, info);
   const source = await list;
   const { limit, backwards, after, before } = page;
   const fetched = page.wants.rows ? await source.rows({ limit: limit + 1, backwards, after, before }) : [];
-  return new Connection(pageOf(page, fetched, { cursorOf: source.cursorOf, count: () => source.count(MAX_COUNT) }));
+  return new Connection(
+    pageOf(page, fetched, { cursorOf: source.cursorOf, count: (atMost) => source.count(upperBound(atMost)) }),
+  );
 };
 
 /** The upper bound for `count`. Smaller counts are exact. */
 const MAX_COUNT = 100_000;
+
+/** Returns how far the items are counted. */
+export const upperBound = (atMost = MAX_COUNT): number => Math.min(atMost, MAX_COUNT);

@@ -38,7 +38,7 @@ export interface Asked {
  *
  * A field whose resolver is expensive (it reads a repository, for example) declares `extensions: { cost: n }`. A
  * connection that is loaded with its parent and usually holds few rows declares `extensions: { usualSize: n }`, which
- * counts when the query gives no page size.
+ * counts when the query gives no page size. Within itself it counts a whole page, because the error would multiply.
  */
 export const costOf = (schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Cost => {
   const known = costs.get(operation);
@@ -105,6 +105,7 @@ const compile = (
   fragments: Fragments,
   parent: GraphQLNamedType,
   sets: readonly SelectionSetNode[],
+  above: readonly GraphQLField<unknown, unknown>[] = [],
 ): Branch[] => {
   const groups = new Map<string, { field: GraphQLField<unknown, unknown>; nodes: FieldNode[] }>();
   walkFields(sets, {
@@ -127,11 +128,13 @@ const compile = (
     const isConnection = isObjectType(type) && type.getFields().pageInfo !== undefined;
     const isList = isListType(getNullableType(field.type)) && isCompositeType(type);
     const selected = nodes.flatMap((node) => node.selectionSet ?? []);
-    const below = isCompositeType(type) ? compile(schema, fragments, type, selected) : [];
+    const below = isCompositeType(type) ? compile(schema, fragments, type, selected, [...above, field]) : [];
     if (isConnection)
       branches.push({
         own,
-        size: selectsRows(fragments, selected) ? pageSize(nodes[0], usualSizeOf(field)) : one,
+        size: selectsRows(fragments, selected)
+          ? pageSize(nodes[0], above.includes(field) ? MAX_PAGE_SIZE : usualSizeOf(field))
+          : one,
         isList: true,
         below: rowsOnly(below),
       });

@@ -15,9 +15,12 @@ import {
 import { type Cache, Caches } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { type Cost, checkCost, costOf } from './cost.ts';
+import { type Deprecated, deprecatedNamesOf, findDeprecated } from './deprecated.ts';
 import { maskError } from './errors.ts';
 import { type Execute, planOf } from './executor.ts';
 import { answerTooLong, checkShape, LIMITS, limitError } from './limits.ts';
+import { beginCount } from './row-count.ts';
+import { JsonText } from './text-rows.ts';
 
 /** A client's request after its form was checked (params.ts). */
 export interface GraphqlParams {
@@ -31,6 +34,7 @@ export interface Prepared {
   readonly operation: OperationDefinitionNode;
   readonly fragments: Readonly<Record<string, FragmentDefinitionNode>>;
   readonly cost: Cost;
+  readonly deprecated: Deprecated;
   /**
    * The cost of caching the document: its tokens, its selections after fragment expansion, and a fraction of its
    * length.
@@ -39,6 +43,8 @@ export interface Prepared {
   /** Null means that graphql's own executor runs the operation. */
   readonly execute: Execute | null;
 }
+
+type CountDeprecated = (use: { readonly names: readonly string[]; readonly actor: Actor }) => void;
 
 /** A request that was refused before anything ran. */
 export class Refused {
@@ -56,9 +62,12 @@ export class Refused {
 export class Engine {
   readonly schema: GraphQLSchema;
   readonly #documents: Cache<string, Prepared>;
+  readonly #countDeprecated: CountDeprecated;
 
-  constructor(schema: GraphQLSchema, caches = new Caches()) {
+  /** `countDeprecated` is called for each operation that uses something deprecated, before it runs. */
+  constructor(schema: GraphQLSchema, caches = new Caches(), countDeprecated: CountDeprecated = () => {}) {
     this.schema = schema;
+    this.#countDeprecated = countDeprecated;
     this.#documents = caches.create({
       name: 'graphql documents',
       limit: LIMITS.rememberedWeight,
@@ -77,6 +86,14 @@ export class Engine {
     const prepared = this.#compile(query, operationName);
     if (!(prepared instanceof Refused)) this.#documents.set(key, prepared);
     return prepared;
+  }
+
+  /** Whether the request only reads, so that it may run for an assumed caller (decision 17). Counting is no reading. */
+  isRead(params: GraphqlParams): boolean {
+    const prepared = this.prepare(params);
+    if (prepared instanceof Refused || prepared.operation.operation !== 'query') return false;
+    const { names, variables } = prepared.deprecated;
+    return names.length === 0 && variables.size === 0;
   }
 
   /** Checks the variables, the token's scope and the cost of the operation, without running it. */
@@ -99,12 +116,18 @@ export class Engine {
       checkScope(ctx.actor, prepared.operation.operation);
       checkCost(prepared.cost, args.variableValues.coerced, prepared.execute ? LIMITS.values : LIMITS.valuesInOneGo);
     });
-    return refused ?? args;
+    if (refused) return refused;
+    const names = deprecatedNamesOf(prepared.deprecated, variables);
+    if (names.length > 0) this.#countDeprecated({ names, actor: ctx.actor });
+    return args;
   }
 
-  /** Runs a bound operation. Masks its errors. */
+  /** Runs a bound operation. Masks its errors. Throws if the caller was assumed and is no longer valid. */
   async run(ctx: Context, prepared: Prepared, args: ValidatedExecutionArgs): Promise<ExecutionResult> {
+    beginCount(args.variableValues, prepared.execute ? LIMITS.values : LIMITS.valuesInOneGo);
     const result = await (prepared.execute ?? executeRootSelectionSet)(args);
+    // Before the errors are logged: without the caller, they are no errors.
+    await ctx.callerCheck?.confirm(ctx.services.pool);
     if (lengthOf(result.data, LIMITS.answerLength) > LIMITS.answerLength)
       return { errors: [answerTooLong()], data: null };
     return result.errors ? { errors: result.errors.map((error) => maskError(error, ctx)), data: result.data } : result;
@@ -148,7 +171,9 @@ export class Engine {
     for (const definition of document.definitions) {
       if (definition.kind === 'FragmentDefinition') fragments[definition.name.value] = definition;
     }
-    const prepared = { document, operation, fragments, weight, cost: costOf(this.schema, operation, fragments) };
+    const cost = costOf(this.schema, operation, fragments);
+    const deprecated = findDeprecated(this.schema, document, operation);
+    const prepared = { document, operation, fragments, weight, cost, deprecated };
     return { ...prepared, execute: planOf(this.schema, prepared) };
   }
 }
@@ -159,6 +184,7 @@ const CHARACTERS_PER_TOKEN = 100;
 /** Returns the total length of all strings in a result. Stops counting above `atMost`. */
 const lengthOf = (value: unknown, atMost: number): number => {
   if (typeof value === 'string') return value.length;
+  if (value instanceof JsonText) return value.text.length;
   if (typeof value !== 'object' || value === null) return 0;
   let length = 0;
   // `for...in` covers arrays too, and allocates no list of the values.

@@ -31,6 +31,7 @@ const failures = {
   unprocessable: { code: 'UNPROCESSABLE', of: 'payload' },
   not_allowed: { code: 'NOT_ALLOWED', of: 'top' },
   gone: { code: 'GONE', of: 'top' },
+  modified: { code: 'CONFLICT', of: 'payload' },
   too_large: { code: 'TOO_LARGE', of: 'top' },
   too_many_requests: { code: 'TOO_MANY_REQUESTS', of: 'top' },
   unavailable: { code: 'UNAVAILABLE', of: 'top' },

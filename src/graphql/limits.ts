@@ -52,6 +52,10 @@ export const LIMITS = {
 export const limitError = (message: string): GraphQLError =>
   new GraphQLError(message, { extensions: { code: 'QUERY_LIMIT_EXCEEDED' } });
 
+/** Whether the error is of an exceeded limit, which ends the whole query. */
+export const isLimitError = (error: unknown): error is GraphQLError =>
+  error instanceof GraphQLError && error.extensions.code === 'QUERY_LIMIT_EXCEEDED';
+
 export const answerTooLong = (): GraphQLError =>
   limitError(`The answer exceeds the limit of ${LIMITS.answerLength} characters: ask for smaller pages`);
 

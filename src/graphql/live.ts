@@ -8,26 +8,13 @@ import { type Engine, type Prepared, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
 import { Frame } from './frame.ts';
 import { limitError } from './limits.ts';
-import type { Seat } from './live-bounds.ts';
+import { type LiveSink, Member, type Viewer } from './live-member.ts';
 import { Rechecks } from './live-rechecks.ts';
 import { type Shape, shapeOf } from './live-shape.ts';
 import { findLiveField, type LiveField, positionOf } from './subscription.ts';
 
 /** Returns the indexes of the viewers who may see the event now. Called once per event for all of them. */
 export type RightsCheck = (viewers: readonly Actor[], event: EventRow) => Promise<ReadonlySet<number>>;
-
-/** The destination of a subscriber's frames. */
-export interface LiveSink {
-  /** Counts the bytes that the sink holds. */
-  readonly seat: Seat;
-  send(frame: Frame): void;
-  /** Resolves when the sink can take more without queueing. */
-  ready(): Promise<void>;
-  /** Ends the stream: no more frames follow. */
-  complete(): void;
-  /** Disconnects a subscriber because it is too slow or the hub is stopping. It may resume with its cursor. */
-  drop(): void;
-}
 
 export interface LiveOptions {
   readonly engine: Engine;
@@ -40,25 +27,6 @@ export interface LiveOptions {
   /** Creates a new context for a viewer, for each execution. */
   readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly log: Logger;
-}
-
-interface Viewer {
-  readonly key: string;
-  readonly actor: Actor;
-  members: number;
-}
-
-interface Member {
-  readonly viewer: Viewer;
-  readonly sink: LiveSink;
-  /** Releases the subscription's seat. */
-  readonly release: () => void;
-  /** Live events up to this position are skipped: they predate the subscription, or its replay sends them. */
-  readonly from: number;
-  /** Live frames that wait for the end of the replay. Null once the member is live. */
-  waiting: Frame[] | null;
-  waitingLength: number;
-  closed: boolean;
 }
 
 /**
@@ -84,8 +52,6 @@ const VALIDITY_MS = 5_000;
 const BYTES_PER_WEIGHT = 500;
 /** Memory of a subscription without its document and variables. */
 const SUBSCRIPTION_BYTES = 4_096;
-/** Characters of frames that are queued for a subscriber during its replay. */
-const MAX_WAITING = 2_000_000;
 /** How long a rights check of a history page stays valid. A slow reader may take minutes for one page. */
 const RIGHTS_MS = 250;
 /** Events a group may lag behind before its subscribers are disconnected. They can resume. */
@@ -160,15 +126,7 @@ export class LiveHub {
     const head = feed.head();
     // `after` may be ahead of `head`, because another process can be slightly ahead of this one.
     const from = Math.max(head, after ?? 0);
-    const member: Member = {
-      viewer,
-      sink,
-      release,
-      from,
-      waiting: after === null ? null : [],
-      waitingLength: 0,
-      closed: false,
-    };
+    const member = new Member({ viewer, sink, release, from, replays: after !== null });
     viewer.members++;
     group.members.add(member);
     if (after !== null) {
@@ -214,7 +172,7 @@ export class LiveHub {
     const seeing = members.filter((member) => allowed.has(member.viewer));
     const [first] = seeing;
     const frame = first ? await this.#execute(group, first.viewer.actor, event) : null;
-    for (const member of frame ? seeing : []) if (frame) this.#send(group, member, frame);
+    for (const member of frame ? seeing : []) if (frame && !member.take(frame)) this.#drop(group, member);
 
     for (const member of members) if (!allowed.has(member.viewer)) this.#rechecks.add(group, member.viewer);
   }
@@ -305,9 +263,7 @@ export class LiveHub {
           await member.sink.ready();
         }
       }
-      const waiting = member.waiting ?? [];
-      this.#endWaiting(member);
-      for (const frame of waiting) if (!member.closed) member.sink.send(frame);
+      member.endReplay();
     } catch (error) {
       if (member.closed) return;
       this.#close(group, member);
@@ -316,37 +272,13 @@ export class LiveHub {
     }
   }
 
-  #send(group: Group, member: Member, frame: Frame): void {
-    if (member.closed) return;
-    if (!member.waiting) {
-      member.sink.send(frame);
-      return;
-    }
-    const { length } = frame.json;
-    if (member.waitingLength + length > MAX_WAITING || !member.sink.seat.hold(length)) {
-      this.#drop(group, member);
-      return;
-    }
-    member.waiting.push(frame);
-    member.waitingLength += length;
-  }
-
-  #endWaiting(member: Member): void {
-    member.waiting = null;
-    member.sink.seat.release(member.waitingLength);
-    member.waitingLength = 0;
-  }
-
   #drop(group: Group, member: Member): void {
     this.#close(group, member);
     member.sink.drop();
   }
 
   #close(group: Group, member: Member): void {
-    if (member.closed) return;
-    member.closed = true;
-    member.release();
-    this.#endWaiting(member);
+    if (!member.close()) return;
     group.members.delete(member);
     if (--member.viewer.members === 0) this.#viewers.delete(member.viewer.key);
     if (group.members.size > 0) return;

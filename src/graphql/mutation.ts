@@ -17,16 +17,6 @@ export const MutationOperationMode = builder.enumType('MutationOperationMode', {
   values: { REPLACE: { value: 'replace' }, APPEND: { value: 'append' }, REMOVE: { value: 'remove' } } as const,
 });
 
-/** Returns the list after the operation; replaces it by default. */
-export const applyOperation = (
-  mode: 'replace' | 'append' | 'remove' | null | undefined,
-  present: readonly number[],
-  given: readonly number[],
-): readonly number[] => {
-  if (mode === 'append') return [...present, ...given];
-  return mode === 'remove' ? present.filter((id) => !given.includes(id)) : given;
-};
-
 export interface MutationOptions<Fields extends InputFieldMap, Payload extends Outputs> {
   readonly description?: string;
   readonly deprecationReason?: string;

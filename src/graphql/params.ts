@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql';
-import { JsonLimitError, parseJson } from '#platform/json.ts';
+import { isObject, JsonLimitError, parseJson } from '#platform/json.ts';
 import { type GraphqlParams, Refused } from './engine.ts';
 import { LIMITS } from './limits.ts';
 
@@ -65,6 +65,3 @@ const readJson = (text: string, what: string): unknown => {
     return refuse(`${what} ${error instanceof JsonLimitError ? error.message : 'is not valid JSON'}`);
   }
 };
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -6,10 +6,13 @@ import {
   type GraphQLObjectType,
   type GraphQLSchema,
   getArgumentValues,
+  getNamedType,
   getNullableType,
   isAbstractType,
+  isInterfaceType,
   isLeafType,
   isNonNullType,
+  isObjectType,
   type SelectionSetNode,
   visit,
 } from 'graphql';
@@ -123,6 +126,15 @@ export class FieldPlan {
       this.#below.set(type, plan);
     }
     return plan;
+  }
+
+  /** Returns the selection below a field that returns objects of one type, or a list of them. */
+  belowOnly(): SelectionPlan | null {
+    const type = this.definition && getNamedType(this.definition.type);
+    if (isObjectType(type)) return this.below(type);
+    // One implementation is enough: the fields of the interface resolve alike.
+    const [first] = isInterfaceType(type) ? this.document.schema.getPossibleTypes(type) : [];
+    return first ? this.below(first) : null;
   }
 
   /**

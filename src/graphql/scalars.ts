@@ -13,6 +13,8 @@ export type PlainScalarTypes = {
   Duration: { Input: number; Output: number };
   /** `#rrggbb` or a CSS name. */
   Color: { Input: string; Output: string };
+  /** The id of a discussion, without the prefix of global ids. */
+  DiscussionID: { Input: string; Output: string };
 };
 
 const refuse = (message: string): never => {
@@ -54,6 +56,14 @@ const readDate = (value: string): string => {
 };
 
 const COLOR = /^(?:#(?:[0-9a-f]{3}|[0-9a-f]{6})|[a-z]{3,30})$/i;
+
+const DISCUSSION = 'gid://gitlab/Discussion/';
+
+/** Also accepts the id as REST shows it, and the names of upstream's subclasses. */
+const readDiscussionId = (value: string): string => {
+  const [, id] = /^(?:gid:\/\/gitlab\/(?:[A-Z][A-Za-z]*)?Discussion\/)?([\w-]{1,255})$/.exec(value) ?? [];
+  return id ?? refuse(`"${value.slice(0, 100)}" is not the id of a discussion`);
+};
 
 const readInteger = (value: unknown): number => {
   const number = typeof value === 'string' && /^-?\d{1,16}$/.test(value) ? Number(value) : value;
@@ -105,6 +115,15 @@ export const plainScalars = [
       (v) => (COLOR.test(v) ? v : refuse('Color must be #rrggbb or a CSS colour name')),
     ),
     name: 'Color',
+  },
+  {
+    ...stringScalar(
+      'DiscussionID',
+      `The global id of a discussion: \`${DISCUSSION}6a9c1750b37d513a43987b574953fceb50b03ce7\`.`,
+      (id) => `${DISCUSSION}${id}`,
+      readDiscussionId,
+    ),
+    name: 'DiscussionID',
   },
   { name: 'BigInt', type: bigInt },
   { name: 'JSON', type: json },

@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
-import type { ExecutionResult } from 'graphql';
+import type { ExecutionResult, GraphQLError } from 'graphql';
 import type { Context } from '#platform/context.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import { asChunk, Frame } from './frame.ts';
-import type { LiveHub, LiveSink } from './live.ts';
+import type { LiveHub } from './live.ts';
 import type { Seat } from './live-bounds.ts';
+import type { LiveSink } from './live-member.ts';
 
 /** Bytes that may be queued for a slow reader before its connection is cut. It may resume with its cursor. */
 const MAX_BUFFERED = 1_000_000;
@@ -20,27 +21,24 @@ const COMPLETE = 'event: complete\ndata:\n\n';
 export class EventStreams {
   readonly #streams = new Set<EventStream>();
   readonly #timer = setInterval(() => {
-    for (const stream of this.#streams) stream.beat();
+    for (const stream of this.#streams) if (stream.isOpen) stream.beat();
   }, HEARTBEAT_MS).unref();
 
-  /** Opens a stream on a response whose headers are not sent yet. */
+  /** Opens a stream on a response whose headers are not sent yet. They are sent with the first bytes of the stream. */
   open(
     response: ServerResponse,
     headers: Readonly<Record<string, number | string | string[] | undefined>>,
     seat: Seat,
   ): EventStream {
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value);
-    response.writeHead(200, {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
-      // Prevents proxies from buffering events.
-      'x-accel-buffering': 'no',
-    });
-    response.flushHeaders();
+    response.statusCode = 200;
+    response.setHeader('content-type', 'text/event-stream; charset=utf-8');
+    response.setHeader('cache-control', 'no-cache');
+    // Prevents proxies from buffering events.
+    response.setHeader('x-accel-buffering', 'no');
     const stream = new EventStream(response, seat);
     this.#streams.add(stream);
     response.once('close', () => this.#streams.delete(stream));
-    stream.beat();
     return stream;
   }
 
@@ -74,6 +72,11 @@ export class EventStream implements LiveSink {
     });
   }
 
+  /** Returns true once the headers are sent. */
+  get isOpen(): boolean {
+    return this.#response.headersSent;
+  }
+
   send(frame: Frame): void {
     this.#write(frame.chunk, frame.event);
   }
@@ -105,10 +108,21 @@ export class EventStream implements LiveSink {
     this.#response.destroy();
   }
 
+  /** Answers with the error. After the first bytes, the stream can only be cut. */
+  fail(error: GraphQLError): void {
+    if (this.isOpen) this.drop();
+    else {
+      this.send(new Frame({ errors: [error] }));
+      this.complete();
+    }
+  }
+
   #write(chunk: Buffer, data: Buffer): void {
     const response = this.#response;
     const { socket } = response;
     if (response.destroyed || response.writableEnded) return;
+    // Must precede bytes that bypass the response.
+    if (!response.headersSent) response.flushHeaders();
     if (socket && response.chunkedEncoding && response.writableLength === socket.writableLength) socket.write(chunk);
     else response.write(data);
     this.#hold();
@@ -154,6 +168,8 @@ export const answerByEvents = async (
   });
   const end = await hub.subscribe(ctx, prepared, bound, stream);
   if (end instanceof Refused) return finish({ errors: end.errors });
-  if (closed) end();
-  else stream.onClose(end);
+  if (closed) return end();
+  stream.onClose(end);
+  // Sends the headers only now: once a client has them, it gets every later event.
+  stream.beat();
 };

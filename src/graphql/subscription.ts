@@ -35,7 +35,7 @@ export const findLiveField = (name: string): LiveField | null => fields.get(name
 
 /**
  * Declares a subscription fed by the event log. The argument `after` (a cursor from an earlier payload) is added. The
- * payload type has `cursor: String!`, made by `eventCursor(event)`.
+ * payload type has `cursor: String!`. Most types spread `updateFields(t)`, and their payloads `updateOf(event)`.
  *
  *     subscriptionField('projectExportUpdated', {
  *       type: ProjectExportUpdate,
@@ -43,7 +43,7 @@ export const findLiveField = (name: string): LiveField | null => fields.get(name
  *       open: async (ctx, { fullPath }) =>
  *         ({ kinds: EXPORT_KINDS, project_id: (await getProject(ctx, { path: fullPath })).id }),
  *       resolve: async (event, _args, ctx) =>
- *         ({ cursor: eventCursor(event), ...(await exportState(ctx, event.project_id)) }),
+ *         ({ ...updateOf(event), ...(await exportState(ctx, event.project_id)) }),
  *     })
  *
  * Types declare `extensions: { viewerIndependent: true }` if their fields are the same for everyone who may see the
@@ -73,6 +73,26 @@ export function subscriptionField(name: string, options: SubscriptionOptions<Inp
     }),
   );
 }
+
+/** The part that the payloads of subscriptions share. */
+export interface Update {
+  readonly cursor: string;
+  /** When the event happened. */
+  readonly at: string;
+}
+
+/** Returns the shared part of a payload for the event. */
+export const updateOf = (event: EventRow): Update => ({ cursor: eventCursor(event), at: event.created_at });
+
+/** Returns the fields of the shared part, for the type of a payload. */
+export const updateFields = <Payload extends Update>(t: PothosSchemaTypes.ObjectFieldBuilder<Types, Payload>) => ({
+  cursor: t.string({
+    nullable: false,
+    description: 'Pass it as `after` to continue after this update.',
+    resolve: ({ cursor }) => cursor,
+  }),
+  at: t.field({ type: 'Time', nullable: false, resolve: ({ at }) => at }),
+});
 
 /** Returns the cursor of `event`, for clients to resume after it. */
 export const eventCursor = (event: EventRow): string => encodeCursor([event.position]);

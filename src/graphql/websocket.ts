@@ -14,8 +14,9 @@ import { type Caller, type ContextOf, type Rejection, rejectionOf } from './call
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
 import { LIMITS } from './limits.ts';
-import type { LiveHub, LiveSink } from './live.ts';
+import type { LiveHub } from './live.ts';
 import type { LiveBounds, Seat } from './live-bounds.ts';
+import type { LiveSink } from './live-member.ts';
 import { readParams } from './params.ts';
 import { closeSocket, type SocketExtra, serveSocket, TOO_MANY } from './socket.ts';
 

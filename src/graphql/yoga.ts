@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
@@ -10,11 +9,13 @@ import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { type Arrival, Arriving } from './arriving.ts';
-import { type Caller, type ContextOf, rejectionOf } from './caller.ts';
+import { type Assume, type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, type GraphqlParams, Refused } from './engine.ts';
+import { maskError } from './errors.ts';
 import { sendGraphiql } from './graphiql.ts';
 import { TOKEN_PATH } from './graphiql-session.ts';
-import { answerTooLong, LIMITS } from './limits.ts';
+import { answer, answerAssumed, answerJson } from './json-answers.ts';
+import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { LiveBounds, type LiveLimits } from './live-bounds.ts';
 import { readBody, readParams, readQuery } from './params.ts';
@@ -29,6 +30,8 @@ export interface GraphqlOptions {
   readonly schema: GraphQLSchema;
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
+  /** Lets queries run while the credential is re-checked. */
+  readonly assume?: Assume;
   /** Creates a context for a subscriber to resolve one event. */
   readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly feed: EventFeed;
@@ -42,6 +45,8 @@ export interface GraphqlOptions {
   /** Returns the CSRF token of the session whose cookie was sent, or null. */
   readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
   readonly addressOf: WebsocketOptions['addressOf'];
+  /** Counts the use of deprecated fields and arguments. */
+  readonly countDeprecated?: (use: { readonly names: readonly string[]; readonly actor: Actor }) => void;
   /** The caches of this process. */
   readonly caches: Caches;
   /** The limits on streams in this process. */
@@ -59,7 +64,7 @@ export interface GraphqlMount {
  * of GraphQL over HTTP (GET, urlencoded, `application/graphql`) go through Yoga to the same engine.
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
-  const engine = new Engine(options.schema, options.caches);
+  const engine = new Engine(options.schema, options.caches, options.countDeprecated);
   const { log, contextOf, graphiqlEnabled } = options;
   const hub = new LiveHub({
     engine,
@@ -96,18 +101,22 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
             'Too many large requests are arriving from your address',
           ]);
         }
+        const isJson =
+          body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
+        const isStream = headers.accept?.includes('text/event-stream') && (isJson || body === null);
+        const caller = callerOf(request, reply);
         let ctx: Context;
         try {
-          ctx = await contextOf(callerOf(request, reply));
+          const assumed = isJson && !isStream ? await options.assume?.(caller) : null;
+          if (isJson && assumed && (await answerAssumed(engine, assumed, request, reply, body))) return reply;
+          ctx = await contextOf(caller);
         } catch (error) {
           const { status, message, retryAfterSeconds } = rejectionOf(error);
           if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
           return answer(reply, status, [message]);
         }
 
-        const isJson =
-          body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
-        if (headers.accept?.includes('text/event-stream') && (isJson || body === null)) {
+        if (isStream) {
           const params = isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query));
           if (Array.isArray(params)) return answer(reply, 400, ['A batch cannot be answered by an event stream']);
           if (params instanceof Refused)
@@ -134,9 +143,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           try {
             await answerByEvents({ engine, hub }, ctx, params, stream);
           } catch (error) {
-            // The status has been sent, so the stream can only be cut.
-            log.error({ err: error, request_id: request.id }, 'an event stream failed');
-            stream.drop();
+            stream.fail(maskError(error, { log, requestId: request.id }));
           }
           return reply;
         }
@@ -181,52 +188,6 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
 };
 
 const JSON_TYPE = /^application\/(?:graphql\+)?json\s*(;|$)/i;
-const RESPONSE_TYPE = 'application/graphql-response+json';
-
-/** Answers JSON requests, which nearly all requests are. Behaves as Yoga does. */
-const answerJson = async (
-  engine: Engine,
-  ctx: Context,
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-  body: Buffer,
-): Promise<FastifyReply> => {
-  const type = responseType(headers.accept);
-  if (type === null) return answer(reply, 406, [`The answer can be application/json or ${RESPONSE_TYPE}`]);
-  const params = readBody(body);
-  reply.type(`${type}; charset=utf-8`);
-  if (Array.isArray(params)) {
-    const results: string[] = [];
-    let length = 0;
-    // Runs in order: a query after a mutation sees its effect.
-    for (const each of params) {
-      // Yields between operations, because each may use the limits of a whole request.
-      await setImmediate();
-      const result = each instanceof Refused ? each : await engine.execute(ctx, each);
-      const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
-      const isTooLong = length + text.length > LIMITS.answerLength;
-      if (!isTooLong) length += text.length;
-      results.push(isTooLong ? JSON.stringify({ errors: [answerTooLong()], data: null }) : text);
-    }
-    return reply.code(200).send(`[${results.join(',')}]`);
-  }
-  const result = params instanceof Refused ? params : await engine.execute(ctx, params);
-  if (!(result instanceof Refused)) return reply.code(200).send(JSON.stringify(result));
-  const status = result.status ?? (type === RESPONSE_TYPE ? 400 : 200);
-  return reply.code(status).send(JSON.stringify({ errors: result.errors }));
-};
-
-/** Returns the first supported type of the Accept header, and JSON for wildcards. Null when no type is supported. */
-const responseType = (accept: string | undefined): string | null => {
-  if (accept === undefined || accept === '' || accept === '*/*') return 'application/json';
-  for (const part of accept.split(',')) {
-    const type = part.split(';', 1)[0]?.trim().toLowerCase();
-    if (type === RESPONSE_TYPE) return RESPONSE_TYPE;
-    if (type === 'application/json' || type === 'application/*' || type === '*/*') return 'application/json';
-  }
-  return null;
-};
-
 interface YogaContext {
   readonly ctx: Context;
 }
@@ -297,12 +258,6 @@ const answerByYoga = async (
   reply.code(response.status);
   return reply.send(Buffer.from(await response.arrayBuffer()));
 };
-
-const answer = (reply: FastifyReply, status: number, messages: readonly string[]): FastifyReply =>
-  reply
-    .code(status)
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify({ errors: messages.map((message) => ({ message })) }));
 
 const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
   answer(reply, 413, [`The body exceeds the limit of ${maxBytes} bytes`]);

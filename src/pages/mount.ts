@@ -6,6 +6,7 @@ import { DomainError } from '#platform/errors.ts';
 import type { Credential } from '#rest/auth.ts';
 import { answerError } from '#rest/errors.ts';
 import { noParameters, type Parameters, parseForm } from '#rest/nested.ts';
+import { pathReader, routerPaths } from '#rest/wildcards.ts';
 import { icon, stylesheet } from './assets.ts';
 import { html, layout } from './html.ts';
 import type { Page, PageResponse } from './page.ts';
@@ -20,10 +21,13 @@ const MAX_FORM_BYTES = 64 * 1024;
 const YEAR_SECONDS = 31_536_000;
 
 /**
- * Returns the page to redirect a signed-in user to instead of the page with this declared path, or null to show that
- * page.
+ * Returns the page to redirect a signed-in user to instead of this page, or null to show this page. `path` is the
+ * declared one. `returnTo` is the address to come back to; a POST has none.
  */
-type Detour = (ctx: Context, path: string) => Promise<string | null>;
+type Detour = (
+  ctx: Context,
+  page: { readonly path: string; readonly returnTo: string | undefined },
+) => Promise<string | null>;
 
 /** Serves the pages and their static files. The session cookie is the only credential that pages accept. */
 export const mountPages =
@@ -34,10 +38,11 @@ export const mountPages =
       done(null, String(text)),
     );
     fastify.setErrorHandler((error, request, reply) => showError(dependencies, error, request, reply));
-    for (const page of pages) {
+    for (const [page, url] of pages.flatMap((page) => routerPaths(page.path).map((url) => [page, url] as const))) {
+      const readPath = pathReader(page.path);
       fastify.route<{ Params: Record<string, string>; Body: string | undefined }>({
         method: page.method === 'GET' ? ['GET', 'HEAD'] : 'POST',
-        url: page.path,
+        url,
         bodyLimit: page.maxFormBytes ?? MAX_FORM_BYTES,
         handler: async (request, reply) => {
           const ctx = await openContext(dependencies, request);
@@ -46,9 +51,10 @@ export const mountPages =
             const sent = readParameters(request.raw.url ?? '', request.body);
             if (page.method === 'POST' && !page.fromElsewhere) requireToken(ctx, visit, sent);
             if (page.auth === 'required' && visit.session === null) return visit.redirect(signInPath(page, visit));
-            const detour = visit.session === null ? null : await detourFor(ctx, page.path);
+            const returnTo = page.method === 'GET' ? visit.url : undefined;
+            const detour = visit.session === null ? null : await detourFor(ctx, { path: page.path, returnTo });
             if (detour !== null) return visit.redirect(detour);
-            Object.assign(sent, request.params);
+            Object.assign(sent, readPath(request.params));
             return page.handle(ctx, sent, visit);
           });
           return send(reply, visit, answer);

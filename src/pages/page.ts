@@ -1,6 +1,6 @@
 import type { Context } from '#platform/context.ts';
+import { type Input, inputParser, type Shape } from '#rest/input.ts';
 import type { Parameters } from '#rest/nested.ts';
-import { type Input, inputParser, type Shape } from '#rest/params.ts';
 import type { Visit } from './visit.ts';
 
 /** The response of a page. `visit.show` and `visit.redirect` create it. */
@@ -12,7 +12,7 @@ export interface PageResponse {
 
 interface Declaration {
   readonly method: 'GET' | 'POST';
-  /** Path from the root of the host, such as `/-/user_settings/password`. `:name` matches one segment. */
+  /** Path from the root of the host, such as `/-/user_settings/password`. `:name` matches one segment, `*name` one or more. */
   readonly path: string;
   /** With `required`, anonymous callers must sign in first and then return to the page. */
   readonly auth: 'required' | 'optional';

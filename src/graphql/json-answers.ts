@@ -1,0 +1,80 @@
+import { setImmediate } from 'node:timers/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ExecutionResult } from 'graphql';
+import type { Context } from '#platform/context.ts';
+import { type Engine, Refused } from './engine.ts';
+import { answerTooLong, LIMITS } from './limits.ts';
+import { readBody } from './params.ts';
+import { toJsonText } from './text-rows.ts';
+
+const RESPONSE_TYPE = 'application/graphql-response+json';
+
+/** Answers JSON requests, which nearly all requests are. Behaves as Yoga does. */
+export const answerJson = async (
+  engine: Engine,
+  ctx: Context,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+  body: Buffer,
+): Promise<FastifyReply> => {
+  const type = responseType(headers.accept);
+  if (type === null) return answer(reply, 406, [`The answer can be application/json or ${RESPONSE_TYPE}`]);
+  const params = readBody(body);
+  reply.type(`${type}; charset=utf-8`);
+  if (Array.isArray(params)) {
+    const results: string[] = [];
+    let length = 0;
+    // Runs in order: a query after a mutation sees its effect.
+    for (const each of params) {
+      // Yields between operations, because each may use the limits of a whole request.
+      await setImmediate();
+      const result = each instanceof Refused ? each : await engine.execute(ctx, each);
+      const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
+      const isTooLong = length + text.length > LIMITS.answerLength;
+      if (!isTooLong) length += text.length;
+      results.push(isTooLong ? JSON.stringify({ errors: [answerTooLong()], data: null }) : text);
+    }
+    return reply.code(200).send(`[${results.join(',')}]`);
+  }
+  return sendResult(reply, type, params instanceof Refused ? params : await engine.execute(ctx, params));
+};
+
+/** Answers a single query for an assumed caller. Returns false if the caller must be authenticated first. */
+export const answerAssumed = async (
+  engine: Engine,
+  ctx: Context,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+  body: Buffer,
+): Promise<boolean> => {
+  const type = responseType(headers.accept);
+  const params = readBody(body);
+  if (type === null || params instanceof Refused || Array.isArray(params) || !engine.isRead(params)) return false;
+  const result = await ctx.callerCheck?.during(ctx.services.pool, () => engine.execute(ctx, params));
+  if (result) sendResult(reply.type(`${type}; charset=utf-8`), type, result);
+  return Boolean(result);
+};
+
+const sendResult = (reply: FastifyReply, type: string, result: ExecutionResult | Refused): FastifyReply => {
+  if (!(result instanceof Refused)) return reply.code(200).send(toJsonText(result));
+  const status = result.status ?? (type === RESPONSE_TYPE ? 400 : 200);
+  return reply.code(status).send(JSON.stringify({ errors: result.errors }));
+};
+
+/** Returns the first supported type of the Accept header, and JSON for wildcards. Null when no type is supported. */
+const responseType = (accept: string | undefined): string | null => {
+  if (accept === undefined || accept === '' || accept === '*/*') return 'application/json';
+  for (const part of accept.split(',')) {
+    const type = part.split(';', 1)[0]?.trim().toLowerCase();
+    if (type === RESPONSE_TYPE) return RESPONSE_TYPE;
+    if (type === 'application/json' || type === 'application/*' || type === '*/*') return 'application/json';
+  }
+  return null;
+};
+
+/** Answers with errors that prevented the request from running. */
+export const answer = (reply: FastifyReply, status: number, messages: readonly string[]): FastifyReply =>
+  reply
+    .code(status)
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify({ errors: messages.map((message) => ({ message })) }));
