@@ -6,20 +6,73 @@ const src = join(dirname(import.meta.dirname), 'src');
 
 /** The tables of each domain, and of `platform`. Only the owner writes a table; others call its commands. */
 const OWNED: Readonly<Record<string, readonly string[]>> = {
-  platform: ['event_cursors', 'event_failures', 'event_log', 'events', 'hub_processes', 'job_crashes', 'rate_counts'],
+  platform: [
+    'event_cursors',
+    'event_failures',
+    'event_log',
+    'events',
+    'hub_processes',
+    'job_crashes',
+    'rate_counts',
+    'storage_removals',
+  ],
   aliases: ['project_aliases'],
-  ci: ['jobs', 'pipeline_schedules', 'pipelines', 'stages'],
+  approvals: [
+    'approval_rule_groups',
+    'approval_rule_protected_branches',
+    'approval_rule_users',
+    'approval_rules',
+    'approval_settings',
+    'code_owner_rules',
+    'code_owner_sources',
+    'merge_request_approvals',
+  ],
+  artifacts: ['job_artifacts'],
+  ci: [
+    'job_needs',
+    'job_token_groups',
+    'job_token_projects',
+    'job_variables',
+    'jobs',
+    'pipeline_creation_requests',
+    'pipeline_variables',
+    'pipelines',
+    'resource_groups',
+    'stages',
+  ],
+  'ci-variables': ['ci_variables'],
   'custom-attributes': ['custom_attributes'],
+  deprecations: ['deprecated_uses'],
   directory: ['ldap_group_links', 'ldap_syncs'],
   emoji: ['award_emoji'],
+  environments: ['deployment_merge_requests', 'deployments', 'environments'],
+  'error-ingest': ['ingest_counts', 'ingest_envelopes', 'ingest_failures'],
+  'error-tracking': [
+    'error_client_discards',
+    'error_events',
+    'error_facets',
+    'error_hours',
+    'error_keys',
+    'error_merges',
+    'error_notifications',
+    'error_project_hours',
+    'error_releases',
+    'error_session_hours',
+    'error_tracking_client_keys',
+    'error_tracking_projects',
+    'error_tracking_settings',
+    'error_user_reports',
+    'error_users',
+    'errors',
+  ],
   groups: ['namespace_access', 'namespace_shares', 'namespace_sizes', 'namespaces'],
-  hooks: ['webhook_attempts', 'webhook_deliveries', 'webhook_payloads', 'webhook_values', 'webhooks'],
-  issues: ['issue_assignees', 'issues', 'timelogs'],
+  hooks: ['webhook_attempts', 'webhook_deliveries', 'webhook_payloads', 'webhook_queue', 'webhook_values', 'webhooks'],
+  issues: ['issue_assignees', 'issues'],
   labels: ['label_links', 'labels'],
   members: ['access_requests', 'invitations', 'members', 'project_shares'],
   'merge-requests': [
-    'merge_request_approvals',
     'merge_request_assignees',
+    'merge_request_blocks',
     'merge_request_diff_commits',
     'merge_request_diff_files',
     'merge_request_diffs',
@@ -27,10 +80,11 @@ const OWNED: Readonly<Record<string, readonly string[]>> = {
     'merge_requests',
   ],
   milestones: ['milestones', 'namespace_counters'],
-  notes: ['notes'],
+  notes: ['draft_notes', 'notes', 'suggestions'],
   oauth: ['oauth_access_tokens', 'oauth_applications', 'oauth_device_grants', 'oauth_grants', 'oauth_signing_keys'],
-  planning: ['resource_events'],
+  planning: ['resource_events', 'subscriptions', 'timelogs'],
   projects: [
+    'inactivity_warnings',
     'project_contributions',
     'project_counters',
     'project_stars',
@@ -50,15 +104,36 @@ const OWNED: Readonly<Record<string, readonly string[]>> = {
     'pushes',
     'repository_upkeep',
   ],
-  runners: ['runners'],
+  runners: ['runner_managers', 'runner_projects', 'runner_registration_tokens', 'runners'],
   saml: ['saml_group_links', 'saml_requests'],
-  settings: ['application_settings'],
+  schedules: ['pipeline_schedule_variables', 'pipeline_schedules'],
+  settings: ['application_settings', 'setting_changes'],
   'sign-in': ['recovery_codes', 'sessions'],
   tokens: ['credential_origins', 'personal_access_tokens'],
   topics: ['topic_moves', 'topics'],
-  transfers: ['fork_networks', 'import_failures', 'project_exports', 'project_imports'],
+  tracking: ['cross_references'],
+  traces: ['job_trace_chunks', 'job_traces'],
+  transfers: [
+    'fork_networks',
+    'import_failures',
+    'kept_files',
+    'project_exports',
+    'project_imports',
+    'relation_imports',
+  ],
+  triggers: ['pipeline_triggers'],
   uploads: ['uploads'],
-  users: ['emails', 'identities', 'mail_tokens', 'scim_identities', 'user_follows', 'users'],
+  users: [
+    'emails',
+    'identities',
+    'mail_tokens',
+    'scim_identities',
+    'sign_ups',
+    'terms_versions',
+    'user_addresses',
+    'user_follows',
+    'users',
+  ],
 };
 
 /** A table name that the code computes. */
@@ -70,6 +145,11 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     file: 'domains/transfers/relations/insert-rows.ts',
     tables: [COMPUTED],
     why: 'Imports insert rows of many domains in bulk, without events.',
+  },
+  {
+    file: 'domains/milestones/commands.ts',
+    tables: [COMPUTED],
+    why: 'Promotion points everything that refers to a merged milestone at the milestone of the group.',
   },
   {
     file: 'domains/transfers/relations/planning.ts',
@@ -172,7 +252,7 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'The row of the project counts its open issues.',
   },
   {
-    file: 'domains/merge-requests/commands.ts',
+    file: 'domains/merge-requests/people.ts',
     tables: [COMPUTED],
     why: 'Assignees and reviewers are written alike, in two tables of its own.',
   },
@@ -232,8 +312,12 @@ describe('tables', async () => {
   );
 
   it('have exactly one owner each', () => {
-    const views = ['living_credentials'];
-    expect(Object.values(OWNED).flat().sort()).toEqual(tables.filter((table) => !views.includes(table)).sort());
+    const views = ['living_credentials', 'transfers'];
+    const owned = Object.values(OWNED).flat();
+    const unowned = tables.filter((table) => !views.includes(table) && !owned.includes(table));
+    expect(unowned, 'Add each table to the domain in OWNED whose commands write it').toEqual([]);
+    expect(owned.filter((table) => !tables.includes(table))).toEqual([]);
+    expect(owned.filter((table, at) => owned.indexOf(table) !== at)).toEqual([]);
   });
 
   it('are written only by their owner', () => {

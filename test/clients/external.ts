@@ -7,20 +7,26 @@ export interface Front {
   readonly url: string;
   /** The paths of the requests that came through. */
   readonly paths: readonly string[];
+  /** What was answered so far. Readers may empty it. */
+  readonly answers: { readonly method: string; readonly path: string; readonly status: number }[];
   /** The address to forward requests to. */
   target: string;
   close(): Promise<void>;
 }
 
-export const startFront = async (): Promise<Front> => {
+/** `rewrite` changes the path of each request, which forwards a client to another version of the API. */
+export const startFront = async (rewrite = (path: string) => path): Promise<Front> => {
   const paths: string[] = [];
+  const answers: Front['answers'] = [];
   const server = createServer((incoming, answer) => {
     paths.push(incoming.url ?? '');
     const { hostname, port } = new URL(front.target);
     const outgoing = request(
-      { hostname, port, path: incoming.url, method: incoming.method, headers: incoming.headers },
+      { hostname, port, path: rewrite(incoming.url ?? '/'), method: incoming.method, headers: incoming.headers },
       (response) => {
-        answer.writeHead(response.statusCode ?? 502, response.rawHeaders);
+        const { statusCode: status = 502 } = response;
+        answers.push({ method: incoming.method ?? '', path: incoming.url ?? '', status });
+        answer.writeHead(status, response.rawHeaders);
         response.pipe(answer);
       },
     );
@@ -34,6 +40,7 @@ export const startFront = async (): Promise<Front> => {
   const front: Front = {
     url: `http://127.0.0.1:${address.port}`,
     paths,
+    answers,
     target: '',
     close: async () => {
       server.closeAllConnections();

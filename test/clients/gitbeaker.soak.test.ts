@@ -189,6 +189,35 @@ describe('gitbeaker', () => {
     await expect(admin.Users.show(user.id)).rejects.toMatchObject({ cause: { description: '404 User Not Found' } });
   });
 
+  it('reads and changes instance settings, secrets and lists among them', async () => {
+    const admin = new Gitlab({ host: front.url, token: await app().tokenOf(app().root) });
+    expect(await admin.ApplicationSettings.show()).toMatchObject({
+      asciidoc_max_includes: 32,
+      spamcheck_api_key: null,
+    });
+    const edited = await admin.ApplicationSettings.edit({
+      asciidocMaxIncludes: 64,
+      domainDenylist: ['spam.example'],
+      akismetApiKey: 'key',
+      defaultBranchProtectionDefaults: { allow_force_push: true },
+    });
+    const changed = {
+      asciidoc_max_includes: 64,
+      domain_denylist: ['spam.example'],
+      spamcheck_api_key: '********',
+      default_branch_protection_defaults: { allow_force_push: true },
+    };
+    expect(edited).toMatchObject(changed);
+    // A tool that writes back all that it read changes nothing.
+    expect(await admin.ApplicationSettings.edit({ ...(await admin.ApplicationSettings.show()) })).toMatchObject(
+      changed,
+    );
+    await expect(admin.ApplicationSettings.edit({ asciidocMaxIncludes: 65 })).rejects.toMatchObject({
+      cause: { description: expect.stringContaining('must be less than or equal to 64'), response: { status: 400 } },
+    });
+    await expect(api.ApplicationSettings.show()).rejects.toMatchObject({ cause: { response: { status: 403 } } });
+  });
+
   it('shows errors in its usual form', async () => {
     const problem = async (work: Promise<unknown>) =>
       work.then(

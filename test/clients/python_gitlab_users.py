@@ -68,4 +68,19 @@ same((user.unblock(), user.unblock()), (True, False))
 # Removing
 user.delete(hard_delete=True)
 refused(404, "404 User Not Found", gl.users.get, user.id)
+# Instance settings
+settings = gl.settings.get()
+same((settings.asciidoc_max_includes, settings.spamcheck_api_key), (32, None))
+settings.asciidoc_max_includes = 64
+settings.domain_denylist = ["spam.example"]
+settings.spamcheck_api_key = "key"
+settings.default_branch_protection = 0
+settings.save()
+settings = gl.settings.get()
+same((settings.asciidoc_max_includes, settings.domain_denylist), (64, ["spam.example"]))
+same((settings.spamcheck_api_key, settings.default_branch_protection), ("********", 0))
+settings.asciidoc_max_includes = 65
+refused(400, "must be less than or equal to 64", settings.save)
+same(gl.settings.get().asciidoc_max_includes, 64)
+
 print("ok")

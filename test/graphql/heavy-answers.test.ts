@@ -46,6 +46,19 @@ builder.objectField(RowRef, 'rows', (t) =>
   ),
 );
 
+const many: Row[] = Array.from({ length: 100 }, (_, index) => ({ id: index + 1 }));
+for (const name of ['some', 'others', 'more'])
+  builder.objectField(RowRef, name, (t) =>
+    t.connection(
+      {
+        type: RowRef,
+        extensions: { usualSize: 1 },
+        resolve: (_row, args, _ctx, info) => connection(args, info, (page) => pageOfAll(page, many, (row) => [row.id])),
+      },
+      RowConnection,
+    ),
+  );
+
 let server: Awaited<ReturnType<typeof startServer>>;
 beforeAll(async () => {
   server = await startServer();
@@ -77,6 +90,32 @@ it('refuses queries for too many values before anything runs', async () => {
 it('allows fewer values if they are computed in one go', async () => {
   const { errors } = await ask(wide(50, 'id @include(if: true)'));
   expect(errors[0].message).toContain(`values, more than the limit of ${LIMITS.valuesInOneGo}`);
+});
+
+it('ends queries whose lists hold far more than usual', async () => {
+  const within = (names: readonly string[], last = 'id') =>
+    names.reduceRight((below, name) => `${name} { nodes { ${below} } }`, last);
+  const usual = await ask(`{ ${within(['heavyRows', 'some'])} }`);
+  expect(usual.data.heavyRows.nodes[0].some.nodes).toHaveLength(many.length);
+  const endless = await ask(`{ ${within(['heavyRows', 'some', 'others', 'more'])} }`);
+  expect(endless).toEqual({
+    data: null,
+    errors: [
+      {
+        message: `The answer has more than the limit of ${LIMITS.values} values: ask for smaller pages, or for fewer fields`,
+        extensions: { code: 'QUERY_LIMIT_EXCEEDED' },
+      },
+    ],
+  });
+  const { errors } = await ask(`{ ${within(['heavyRows', 'some', 'others'], 'id @include(if: true)')} }`);
+  expect(errors[0].message).toContain(`more than the limit of ${LIMITS.valuesInOneGo} values`);
+});
+
+it('counts whole pages for a list within itself', async () => {
+  const score = async (fields: string) =>
+    (await ask(`{ queryComplexity { score } heavyRows(first: 1) { nodes { ${fields} } } }`)).data.queryComplexity.score;
+  expect(await score('some { nodes { others(first: 1) { nodes { id } } } }')).toBe(3);
+  expect(await score('some { nodes { others(first: 1) { nodes { some { nodes { id } } } } } }')).toBe(103);
 });
 
 it('lets other work run while it computes a long list', async () => {

@@ -206,6 +206,15 @@ describe('connections', () => {
     }
   });
 
+  it('refuse the cursor of a row in memory that is gone', async () => {
+    for (const side of ['after', 'before']) {
+      const result = await run(
+        `{ item(id: "gid://gitlab/Issue/1") { items(first: 2, ${side}: "${encodeCursor([999])}") { nodes { name } } } }`,
+      );
+      expect(messages(result)).toEqual(['The item of the cursor is gone: start again at the first page']);
+    }
+  });
+
   it('page rows in memory the same way', async () => {
     const result = await run(
       `{ item(id: "gid://gitlab/Issue/1") { items(last: 2, before: "${encodeCursor([5])}") { count nodes { name } pageInfo { hasNextPage hasPreviousPage } } } }`,

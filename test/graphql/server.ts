@@ -89,6 +89,8 @@ export const live = {
   validityChecks: [] as number[],
   pages: [] as number[],
   opened: 0,
+  /** Holds back subscriptions until it resolves. */
+  gate: Promise.resolve(),
   blind: new Set<number>(),
   expelled: new Set<number>(),
   revoked: new Set<number>(),
@@ -98,8 +100,9 @@ const declare = (name: string, type: typeof SharedChange) =>
   subscriptionField(name, {
     type,
     args: (t) => ({ project: t.int({ required: true }) }),
-    open: (ctx, { project }) => {
+    open: async (ctx, { project }) => {
       live.opened++;
+      await live.gate;
       if (project === 404 || live.expelled.has(ctx.actor.userId ?? 0)) throw notFound('Project');
       return { kinds: new Set(['thing.changed']), project_id: project };
     },

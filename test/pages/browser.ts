@@ -94,3 +94,25 @@ export const useBrowser = (): { open(options: TabOptions): Promise<Tab> } => {
     },
   };
 };
+
+/** Returns the contrast ratio of an element's text to its background (WCAG 2). */
+export const contrastOf = (page: Page, selector: string): Promise<number> =>
+  page
+    .locator(selector)
+    .first()
+    .evaluate((element) => {
+      const luminance = (color: string): number => {
+        const [r = 0, g = 0, b = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => {
+          const value = Number(part) / 255;
+          return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      let ground: Element | null = element;
+      while (ground && /rgba\(0, 0, 0, 0\)|transparent/.test(getComputedStyle(ground).backgroundColor)) {
+        ground = ground.parentElement;
+      }
+      const front = luminance(getComputedStyle(element).color);
+      const back = luminance(getComputedStyle(ground ?? document.documentElement).backgroundColor);
+      return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+    });

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { PASSWORD, useApp } from '../support/app.ts';
-import { describeInBrowser, useBrowser } from './browser.ts';
+import { contrastOf, describeInBrowser, useBrowser } from './browser.ts';
 import { makePerson } from './visitor.ts';
 
 const app = useApp();
@@ -30,13 +30,15 @@ describeInBrowser('the sign-in pages in a browser', () => {
       expect(new URL(page.url()).pathname).toBe('/users/sign_in');
       expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in');
 
-      // The first field already has the focus, and Enter submits the form.
+      // The first field gets the focus, and Enter submits the form.
+      await page.locator('#login:focus').waitFor();
       await page.keyboard.type(user.username);
       await page.keyboard.press('Tab');
       await page.keyboard.type('wrong');
       await page.keyboard.press('Enter');
       await page.getByRole('alert').waitFor();
       expect(await page.getByRole('alert').textContent()).toContain('Invalid login or password.');
+      await page.locator('#password:focus').waitFor();
       await page.keyboard.type(PASSWORD);
       await page.keyboard.press('Enter');
       await page.waitForURL('**/-/user_settings/active_sessions');
@@ -88,25 +90,3 @@ describeInBrowser('the sign-in pages in a browser', () => {
     }
   });
 });
-
-/** Returns the contrast ratio of an element's text to its background (WCAG 2). */
-const contrastOf = (page: Page, selector: string): Promise<number> =>
-  page
-    .locator(selector)
-    .first()
-    .evaluate((element) => {
-      const luminance = (color: string): number => {
-        const [r = 0, g = 0, b = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => {
-          const value = Number(part) / 255;
-          return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-      };
-      let ground: Element | null = element;
-      while (ground && /rgba\(0, 0, 0, 0\)|transparent/.test(getComputedStyle(ground).backgroundColor)) {
-        ground = ground.parentElement;
-      }
-      const front = luminance(getComputedStyle(element).color);
-      const back = luminance(getComputedStyle(ground ?? document.documentElement).backgroundColor);
-      return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
-    });

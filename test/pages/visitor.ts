@@ -95,6 +95,8 @@ export class Visitor {
     });
     for (const line of response.headers.getSetCookie()) this.#keep(line);
     const html = await response.text();
+    // Templates do not resolve escapes, so a line break written as one would be shown.
+    if (html.includes('\\n')) throw new Error(`${method} ${path} shows an escape: ${html}`);
     this.#page = {
       status: response.status,
       headers: response.headers,

@@ -70,6 +70,7 @@ export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOp
     checkResponses: true,
     crons: false,
     durable: false,
+    connections: 5,
     ...(clock ? { clock } : {}),
   });
   if (sweep) ignoreParameters(hub.services);

@@ -21,12 +21,14 @@ export interface TestGroup {
 
 export interface TestProject {
   readonly id: number;
+  readonly name: string;
   readonly path: string;
   readonly path_with_namespace: string;
   readonly default_branch: string | null;
 }
 
-type Attributes = Readonly<Record<string, unknown>>;
+type Body = Readonly<Record<string, unknown>>;
+type Attributes<Table> = Partial<Insertable<Table>>;
 
 let count = 0;
 const next = (): number => ++count;
@@ -39,53 +41,64 @@ export class Factories {
     this.#options = options;
   }
 
-  /** Creates a user with a personal namespace, directly in the database because hashing each password is expensive. */
-  async user(attributes: Partial<Insertable<Users>> = {}): Promise<TestUser> {
-    const username = attributes.username ?? `user${next()}`;
+  async user(attributes: Attributes<Users> = {}): Promise<TestUser> {
+    const [user] = await this.users([attributes]);
+    if (!user) throw new Error('no user was created');
+    return user;
+  }
+
+  /**
+   * Creates users with personal namespaces, directly in the database because hashing each password is expensive.
+   * Takes their number or their attributes.
+   */
+  async users(wanted: number | readonly Attributes<Users>[]): Promise<TestUser[]> {
+    const named = (typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted).map(
+      (attributes: Attributes<Users>) => ({ ...attributes, username: attributes.username ?? `user${next()}` }),
+    );
     return this.#options.context().transaction(async ({ db }) => {
-      const user = await db
+      const users = await db
         .insertInto('users')
-        .values({
-          name: `Name of ${username}`,
-          email: `${username}@example.com`,
-          confirmed_at: sql`now()`,
-          ...attributes,
-          username,
-        })
+        .values(
+          named.map((attributes) => ({
+            name: `Name of ${attributes.username}`,
+            email: `${attributes.username}@example.com`,
+            confirmed_at: sql`now()`,
+            ...attributes,
+          })),
+        )
         .returning(['id', 'username'])
-        .executeTakeFirstOrThrow();
-      const { id } = await db
-        .insertInto('namespaces')
-        .values({
-          kind: 'user',
-          owner_id: user.id,
-          name: username,
-          path: username,
-          full_path: username,
-          full_name: username,
-          visibility_level: 20,
-        })
-        .returning('id')
-        .executeTakeFirstOrThrow();
-      await db
-        .updateTable('namespaces')
-        .set({ traversal_ids: [id] })
-        .where('id', '=', id)
         .execute();
-      await sql`select refresh_namespace_access(${[id]}::bigint[], null)`.execute(db);
-      return user;
+      const namespaces = await db
+        .insertInto('namespaces')
+        .values(
+          users.map(({ id, username }) => ({
+            kind: 'user',
+            owner_id: id,
+            name: username,
+            path: username,
+            full_path: username,
+            full_name: username,
+            visibility_level: 20,
+          })),
+        )
+        .returning('id')
+        .execute();
+      const ids = namespaces.map(({ id }) => id);
+      await sql`update namespaces set traversal_ids = array[id] where id = any (${ids}::bigint[])`.execute(db);
+      await sql`select refresh_namespace_access(${ids}::bigint[], null)`.execute(db);
+      return users;
     });
   }
 
   /** Creates a group owned by `owner` (a new user if none is given). */
-  async group(attributes: Attributes = {}, owner?: TestUser): Promise<TestGroup> {
+  async group(attributes: Body = {}, owner?: TestUser): Promise<TestGroup> {
     const path = `group${next()}`;
     const client = this.#options.as(owner ?? this.#options.root);
     return created(await client.post('/groups', { name: path, path, ...attributes }));
   }
 
   /** Creates a project in `namespace_id`, or in the personal namespace of `owner`. */
-  async project(attributes: Attributes = {}, owner?: TestUser): Promise<TestProject> {
+  async project(attributes: Body = {}, owner?: TestUser): Promise<TestProject> {
     const path = `project${next()}`;
     const client = this.#options.as(owner ?? this.#options.root);
     return created(await client.post('/projects', { name: path, path, ...attributes }));
@@ -108,15 +121,26 @@ export class Factories {
   }
 
   /** Makes the user a member of the project with the role. */
-  async projectMember(
+  projectMember(
     project: { readonly id: number },
     user: TestUser,
     access_level: number,
-    expires_at?: string,
+    expires_at: string | null = null,
+  ): Promise<void> {
+    return this.projectMembers(project, [[user, access_level]], expires_at);
+  }
+
+  /** Makes each user a member of the project with the role. */
+  async projectMembers(
+    project: { readonly id: number },
+    members: readonly (readonly [user: TestUser, access_level: number])[],
+    expires_at: string | null = null,
   ): Promise<void> {
     await this.#options.db
       .insertInto('members')
-      .values({ project_id: project.id, user_id: user.id, access_level, expires_at: expires_at ?? null })
+      .values(
+        members.map(([{ id }, access_level]) => ({ project_id: project.id, user_id: id, access_level, expires_at })),
+      )
       .execute();
   }
 }

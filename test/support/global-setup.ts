@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { followers } from '#app/events.ts';
 import { seedAdministrator } from '#domains/tokens/seed.ts';
 import { systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
@@ -12,7 +13,9 @@ import { isAlive, processKey } from '#platform/db/embedded-lock.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createLogger } from '#platform/log.ts';
 import { ADMIN_TOKEN, PASSWORD } from './administrator.ts';
+import { cacheCluster, restoreCluster } from './cached-cluster.ts';
 import { withDatabase } from './database-url.ts';
+import { TEMPLATE } from './own-postgres.ts';
 import { createTestServices } from './services.ts';
 import { temporaryRoot, temporaryRoots } from './temporary-root.ts';
 
@@ -29,7 +32,7 @@ const PREFIX = 'millrace-test-';
 
 /**
  * Creates a directory for everything the run writes. In it, starts a Postgres server (unless TEST_DATABASE_URL names
- * one) with a migrated template database.
+ * one) with a migrated template database, from a copy that an earlier run left if the migrations are the same.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await sweep();
@@ -39,7 +42,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   // Workers inherit this, so their data directories, repositories and clones are created there too.
   process.env.TMPDIR = directory;
   const server = await startServer(directory);
-  const template = `millrace_template_${randomBytes(4).toString('hex')}`;
+  const { template } = server;
   const hubTemplate = `${template}_hub`;
   const teardown = async () => {
     for (const name of server.isOurs ? [] : [template, hubTemplate]) {
@@ -50,9 +53,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await rm(directory, { recursive: true, force: true, maxRetries: 10 });
   };
   try {
-    await query(server.url, `CREATE DATABASE ${template}`);
-    await migrate(withDatabase(server.url, template));
-    await query(server.url, `CREATE DATABASE ${hubTemplate} TEMPLATE ${template}`);
+    if (!server.isOurs) await createTemplate(server);
+    await query(server.url, `CREATE DATABASE ${hubTemplate} TEMPLATE ${template} STRATEGY file_copy`);
     await seed(withDatabase(server.url, hubTemplate));
     for (const name of [template, hubTemplate]) {
       await query(server.url, `ALTER DATABASE ${name} IS_TEMPLATE true ALLOW_CONNECTIONS false`);
@@ -75,20 +77,50 @@ const seed = async (url: string): Promise<void> => {
     .updateTable('application_settings')
     .set({ attributes: sql`attributes || '{"deletion_adjourned_period": 0}'::jsonb` })
     .execute();
+  // Otherwise every test hub would start with a transaction of each follower for the administrator's events.
+  await sql`select sequence_events()`.execute(ctx.db);
+  await sql`
+    insert into event_cursors (name, position)
+    select name, last_position from unnest(${followers.map(({ name }) => name)}::text[]) as name, event_log`.execute(
+    ctx.db,
+  );
 };
 
 interface Server {
   readonly url: string;
+  /** The name of the migrated database. Our own server has it from the start. */
+  readonly template: string;
   /** Whether the server, with all its databases, is removed after the run. */
   readonly isOurs: boolean;
   stop(): Promise<void>;
 }
 
+const createTemplate = async ({ url, template }: Pick<Server, 'url' | 'template'>): Promise<void> => {
+  await query(url, `CREATE DATABASE ${template}`);
+  await migrate(withDatabase(url, template));
+};
+
 const startServer = async (directory: string): Promise<Server> => {
   const given = process.env.TEST_DATABASE_URL;
-  if (given) return { url: given, isOurs: false, stop: async () => {} };
-  const server = await startEmbeddedPostgres({ dataDir: directory, log: createLogger('warn'), durable: false });
-  return { url: server.connectionString, isOurs: true, stop: () => server.destroy() };
+  const template = TEMPLATE;
+  if (given) {
+    const ownName = `${template}_${randomBytes(4).toString('hex')}`;
+    return { url: given, template: ownName, isOurs: false, stop: async () => {} };
+  }
+  const start = () => startEmbeddedPostgres({ dataDir: directory, log: createLogger('warn'), durable: false });
+  if (!(await restoreCluster(directory))) {
+    const first = await start();
+    try {
+      await createTemplate({ url: first.connectionString, template });
+    } catch (error) {
+      await first.destroy();
+      throw error;
+    }
+    await first.stop();
+    await cacheCluster(directory);
+  }
+  const server = await start();
+  return { url: server.connectionString, template, isOurs: true, stop: () => server.destroy() };
 };
 
 /** Stops the servers of killed test runs, and removes their files. */

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { glob } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildSchema, isInputObjectType, isObjectType } from 'graphql';
+import { buildSchema, isInputObjectType, isInterfaceType, isObjectType } from 'graphql';
 import ts from 'typescript';
 import { z } from 'zod';
 import { routes } from '#app/routes.ts';
 import { statementTextName, templateName } from './reached.ts';
-import { argumentName, inputFieldName, parameterName } from './reached-parameters.ts';
+import { argumentName, declaringType, inputFieldName, parameterName } from './reached-parameters.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -91,8 +91,9 @@ export const graphqlArguments = (): Reachable[] => {
         return Object.keys(type.getFields())
           .filter((name) => !OF_THE_KIT.has(name))
           .map((name) => inputFieldName(type.name, name));
-      if (!isObjectType(type)) return [];
-      return Object.values(type.getFields()).flatMap((field) =>
+      if (!isObjectType(type) && !isInterfaceType(type)) return [];
+      const declared = Object.values(type.getFields()).filter(({ name }) => declaringType(type, name) === type.name);
+      return declared.flatMap((field) =>
         field.args
           .filter(({ name }) => !OF_THE_KIT.has(name))
           .map(({ name }) => argumentName(type.name, field.name, name)),

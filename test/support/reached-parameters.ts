@@ -1,9 +1,11 @@
 import {
   type DocumentNode,
+  type GraphQLCompositeType,
   type GraphQLSchema,
   getNamedType,
   isInputObjectType,
   isInputType,
+  isObjectType,
   TypeInfo,
   typeFromAST,
   type ValidatedExecutionArgs,
@@ -26,6 +28,13 @@ export const parameterName = ({ method, path }: Pick<Route, 'method' | 'path'>, 
 /** Returns, for example, `Query.project(fullPath)`. */
 export const argumentName = (type: string, fieldName: string, argument: string): string =>
   `${type}.${fieldName}(${argument})`;
+
+/**
+ * Returns the name of the type that declares the field: an interface for the fields that a type repeats from it. So
+ * `User.groups(search)` counts once for all types of users.
+ */
+export const declaringType = (type: GraphQLCompositeType, fieldName: string): string =>
+  (isObjectType(type) && type.getInterfaces().find((each) => fieldName in each.getFields())?.name) || type.name;
 
 /** Returns, for example, `UpdateIssueInput.title`. */
 export const inputFieldName = (type: string, name: string): string => `${type}.${name}`;
@@ -65,11 +74,12 @@ for (const route of routes) {
   Object.defineProperty(route, 'handle', { value: recorded });
 }
 
-/** Returns whether the operation ran, and its mutations reported no errors. */
+/** Returns whether the operation ran, and its mutations reported no errors, which are texts. */
 const succeeded = ({ data, errors }: Awaited<ReturnType<Engine['run']>>): boolean =>
   !errors &&
   Object.values(data ?? {}).every(
-    (payload) => !isHash(payload) || !Array.isArray(payload.errors) || payload.errors.length === 0,
+    (payload) =>
+      !isHash(payload) || !Array.isArray(payload.errors) || payload.errors.every((error) => typeof error !== 'string'),
   );
 
 const { run } = Engine.prototype;
@@ -97,7 +107,7 @@ const reachArguments = (schema: GraphQLSchema, document: DocumentNode, args: Val
         if (value.kind === 'Variable' && sources[value.name.value]?.value === undefined) return;
         const [parent, definition] = [types.getParentType(), types.getFieldDef()];
         if (parent && definition && !types.getDirective())
-          reach(argumentName(parent.name, definition.name, name.value));
+          reach(argumentName(declaringType(parent, definition.name), definition.name, name.value));
       },
       ObjectField: ({ name }) => {
         const parent = getNamedType(types.getParentInputType());

@@ -218,8 +218,9 @@ describe('a hub of several processes', () => {
       await label(`probe ${++count}`);
       return seen.length > 0;
     });
-    await label('before');
-    await until('what came before', () => seen.length > 0 && JSON.stringify(seen.at(-1)).includes('subjectId'));
+    // The hub drops a stream if it loses the database while it delivers an event, so nothing may be under way.
+    const before = await label('before');
+    await until('what came before', () => JSON.stringify(seen).includes(`"subjectId":${before.body.id}`));
 
     const name = new URL(database.url).pathname.slice(1);
     const { adminUrl } = inject('testDatabase');

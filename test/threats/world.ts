@@ -49,6 +49,7 @@ export const privateWorld = async (app: TestApp): Promise<World> => {
       tag_name: 'v1',
       delivery_id: '00000000-0000-4000-8000-000000000000',
       trigger: 'push_events',
+      type: 'issues',
     },
   };
 };
@@ -73,10 +74,13 @@ const GIVEN: Readonly<Record<string, unknown>> = {
   key: 'fuzz',
   value: 'fuzz',
   tag_name: 'v2',
+  process_mode: 'unordered',
+  before: '2026-01-01T00:00:00Z',
   version: '1.0.0',
   description: 'fuzz',
   created_after: '2026-01-01T00:00:00Z',
   state: 'success',
+  status: 'success',
   refs: ['main', 'main'],
   actions: [{ action: 'create', file_path: 'fuzz', content: 'fuzz' }],
 };

@@ -1,148 +1,62 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embedded.ts';
-import { createLogger } from '#platform/log.ts';
-import { randomToken } from '#platform/secrets.ts';
 import { until } from '../support/until.ts';
-import { type Process, startProcess } from '../system/process.ts';
-import { randomFrom, within } from './bounded.ts';
+import { randomFrom } from './bounded.ts';
+import { type Breakage, Cluster } from './cluster.ts';
+import { type Rounds, runRounds, type Scene, type TortureOptions } from './rounds.ts';
 
-export interface TortureOptions {
-  readonly rounds: number;
-  /** Determines what happens and when, apart from the timing of the machine. */
-  readonly seed: number;
-  /** No round starts after this time. Events committed by then are checked. */
-  readonly seconds?: number;
-  readonly say?: (line: string) => void;
-}
-
-export interface Verdict {
-  readonly rounds: number;
+interface Verdict extends Breakage {
   readonly events: number;
   readonly deliveries: number;
   /** The number of requests received. It exceeds the deliveries, because some were retried. */
   readonly requests: number;
-  readonly killed: number;
-  readonly restarts: number;
-  /** The number of restarts after SIGKILL to all processes of Postgres at once. */
-  readonly crashes: number;
-  readonly seconds: number;
   /** What went wrong. Empty if all is well. */
   readonly problems: readonly string[];
 }
 
-const HUBS = 2;
 const HOOKS = 3;
-const ADMIN_TOKEN = 'administrator-token-of-the-torture';
 const DRAIN_MS = 180_000;
 const ROUND_MS = 120_000;
-const STATEMENT_MS = 30_000;
 
 /**
  * Commits events while processes of the hub are killed with SIGKILL and Postgres restarts. The receivers answer with
  * errors, late, or not at all. Then lets the remaining work finish and compares the results: every event has a delivery
  * for each hook, every delivery was made, and only committed events were received.
  */
-export const tortureHooks = async ({
-  rounds,
-  seed,
-  seconds = Number.POSITIVE_INFINITY,
-  say = () => {},
-}: TortureOptions): Promise<Verdict> => {
-  const startedAt = performance.now();
-  const scene = await Scene.open(seed);
-  try {
-    let round = 0;
-    while (round < rounds && performance.now() - startedAt < seconds * 1_000) {
-      round++;
-      say(`round ${round}: ${await within(ROUND_MS, `round ${round}`, scene.round(round))}`);
-    }
-    say('letting what is left be delivered');
-    await scene.calm();
-    const found = await scene.judge();
-    return { rounds: round, ...found, seconds: Math.round((performance.now() - startedAt) / 1_000) };
-  } finally {
-    await scene.close();
-  }
-};
+export const tortureHooks = async (options: TortureOptions): Promise<Rounds & Verdict> =>
+  runRounds(new HooksScene(options.seed, await Cluster.open()), options, ROUND_MS);
 
-class Scene {
+class HooksScene implements Scene<Verdict> {
   readonly #seed: number;
   /** Random numbers for the receiver's answers only, because the order of requests depends on the machine. */
   readonly #random: () => number;
-  readonly #directory: string;
-  #postgres: EmbeddedPostgres;
+  readonly #cluster: Cluster;
   readonly #receiver: Server;
-  readonly #hubs: Process[] = [];
   /** Whether a request was answered with success, by hook path and key. */
   readonly #received = new Map<string, boolean>();
-  readonly #env: Record<string, string> = {};
   #isCalm = false;
   #requests = 0;
-  #killed = 0;
-  #restarts = 0;
-  #crashes = 0;
   #groupId = 0;
 
-  private constructor(seed: number, directory: string, postgres: EmbeddedPostgres) {
+  constructor(seed: number, cluster: Cluster) {
     this.#seed = seed;
     this.#random = randomFrom(seed);
-    this.#directory = directory;
-    this.#postgres = postgres;
+    this.#cluster = cluster;
     this.#receiver = createServer((request, response) => {
       request.resume().on('end', () => this.#answer(String(request.headers['idempotency-key']), request.url, response));
     });
   }
 
-  static async open(seed: number): Promise<Scene> {
-    const directory = await mkdtemp(join(tmpdir(), 'millrace-torture-'));
-    const postgres = await startEmbeddedPostgres({ dataDir: join(directory, 'database'), log: createLogger('silent') });
-    const scene = new Scene(seed, directory, postgres);
-    try {
-      await scene.#prepare();
-      return scene;
-    } catch (error) {
-      await scene.close();
-      throw error;
-    }
-  }
-
-  async #prepare(): Promise<void> {
+  async prepare(): Promise<void> {
     await new Promise<void>((resolve) => this.#receiver.listen(0, '127.0.0.1', resolve));
-    Object.assign(this.#env, {
-      DATABASE_URL: this.#postgres.connectionString,
-      MILLRACE_DATA_DIR: join(this.#directory, 'data'),
-      MILLRACE_PORT: '0',
-      MILLRACE_LOG_LEVEL: 'error',
-      MILLRACE_ADMIN_TOKEN: ADMIN_TOKEN,
-      MILLRACE_ADMIN_PASSWORD: randomToken(),
-    });
-    for (let n = 0; n < HUBS; n++) {
-      this.#hubs[n] = startProcess(this.#env);
-      await this.#hubs[n]?.url();
-    }
-    const url = await this.#hubs[0]?.url();
-    const call = async (method: string, path: string, body: object): Promise<{ id: number }> => {
-      const answer = await fetch(`${url}/api/v4${path}`, {
-        method,
-        headers: { 'private-token': ADMIN_TOKEN, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      });
-      if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
-      return answer.json();
-    };
-    await call('PUT', '/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
-    const group = await call('POST', '/groups', { name: 'torture', path: 'torture' });
+    const cluster = this.#cluster;
+    await cluster.call('PUT', '/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
+    const group = await cluster.call('POST', '/groups', { name: 'torture', path: 'torture' });
     this.#groupId = group.id;
     const address = this.#receiver.address();
     if (address === null || typeof address === 'string') throw new Error('the receiver has no address');
     for (let n = 0; n < HOOKS; n++)
-      await call('POST', `/groups/${group.id}/hooks`, {
+      await cluster.call('POST', `/groups/${group.id}/hooks`, {
         url: `http://127.0.0.1:${address.port}/${n}`,
         push_events: false,
         subgroup_events: true,
@@ -154,8 +68,8 @@ class Scene {
     const random = randomFrom(this.#seed * 10_007 + round * 2);
     const count = 5 + Math.floor(random() * 40);
     // In most rounds the hubs are up before something breaks. In the others it happens while they start.
-    if (random() < 0.7) await Promise.all(this.#hubs.map((hub) => hub.url().catch(() => null)));
-    const breaks = this.#break(randomFrom(this.#seed * 10_007 + round * 2 + 1));
+    if (random() < 0.7) await this.#cluster.waitForHubs();
+    const breaks = this.#cluster.break(randomFrom(this.#seed * 10_007 + round * 2 + 1));
     for (let n = 0; n < count; n++) {
       await this.#commit(1 + Math.floor(random() * 4));
       await sleep(random() * 40);
@@ -163,57 +77,9 @@ class Scene {
     return `${count} commits, ${await breaks}`;
   }
 
-  async #break(random: () => number): Promise<string> {
-    await sleep(random() * 600);
-    const dice = random();
-    if (dice < 0.2) {
-      this.#restarts++;
-      const crashes = random() < 0.5;
-      if (crashes) await this.#crashPostgres();
-      else await this.#postgres.stop();
-      const how = crashes ? 'killed' : 'stopped';
-      await sleep(random() * 500);
-      this.#postgres = await startEmbeddedPostgres({
-        dataDir: join(this.#directory, 'database'),
-        log: createLogger('silent'),
-      });
-      if (this.#env.DATABASE_URL === this.#postgres.connectionString) return `Postgres ${how} and started again`;
-      this.#env.DATABASE_URL = this.#postgres.connectionString;
-      for (const n of this.#hubs.keys()) await this.#kill(n);
-      return `Postgres ${how} and started elsewhere, all hubs killed`;
-    }
-    const which = dice < 0.4 ? [...this.#hubs.keys()] : [Math.floor(random() * HUBS)];
-    for (const n of which) await this.#kill(n);
-    return `${which.length} of ${HUBS} hubs killed`;
-  }
-
-  /** Kills the server and all its processes, as if the machine had crashed. Unwritten data is lost. */
-  async #crashPostgres(): Promise<void> {
-    this.#crashes++;
-    const [row] = await this.#query(`select current_setting('data_directory') as directory`);
-    const postmaster = Number.parseInt(readFileSync(join(String(row?.directory), 'postmaster.pid'), 'utf8'), 10);
-    if (!(postmaster > 1)) throw new Error('the process of Postgres was not found');
-    const children = readdirSync('/proc')
-      .map(Number)
-      .filter((pid) => pid > 1 && parentOf(pid) === postmaster);
-    for (const pid of [postmaster, ...children]) killHard(pid);
-    await until('Postgres to be gone', () => parentOf(postmaster) === null);
-  }
-
-  async #kill(n: number): Promise<void> {
-    const hub = this.#hubs[n];
-    hub?.child.kill('SIGKILL');
-    await hub?.ended;
-    this.#killed++;
-    // Do not wait for the hub, so that the next failure may happen while it starts.
-    const started = startProcess(this.#env);
-    started.url().catch(() => {});
-    this.#hubs[n] = started;
-  }
-
   /** Commits events in their own transaction. If the database is down, either none or all of them are committed. */
   async #commit(count: number): Promise<void> {
-    const client = this.#client();
+    const client = this.#cluster.client();
     try {
       await client.connect();
       await client.query(
@@ -254,25 +120,21 @@ class Scene {
   /** Waits until all hubs are up, receivers answer normally, and retries are due. */
   async calm(): Promise<void> {
     this.#isCalm = true;
-    for (const [n, hub] of this.#hubs.entries())
-      await hub.url().catch(async () => {
-        this.#hubs[n] = startProcess(this.#env);
-        await this.#hubs[n]?.url();
-      });
+    await this.#cluster.recover();
     await until(
       'all is delivered',
       async () => {
-        await this.#query(
+        await this.#cluster.query(
           `update webhooks set disabled_until = null, recent_failures = 0 where disabled_until is not null`,
         );
-        await this.#query(`
-          update webhook_deliveries set state = 'waiting', next_attempt_at = now()
+        await this.#cluster.query(`
+          update webhook_queue set state = 'waiting', next_attempt_at = now()
           where state = 'held' or (state = 'waiting' and next_attempt_at > now())`);
         await sleep(500);
-        const [row] = await this.#query(
+        const [row] = await this.#cluster.query(
           `
           select (select count(*) from events where position is null) as unsequenced,
-            (select count(*) from webhook_deliveries where state in ('waiting', 'held', 'sending')) as open,
+            (select count(*) from webhook_queue) as open,
             (select count(*) from events e where e.kind = 'group.created' and e.actor_id is null and e.namespace_ids = array[$1::bigint]
               and not exists (select from webhook_payloads p where p.event_id = e.id)) as unseen`,
           [this.#groupId],
@@ -283,9 +145,9 @@ class Scene {
     );
   }
 
-  async judge(): Promise<Omit<Verdict, 'rounds' | 'seconds'>> {
+  async judge(): Promise<Verdict> {
     const problems: string[] = [];
-    const [counts] = await this.#query(
+    const [counts] = await this.#cluster.query(
       `select count(*) as events, count(*) filter (where found.deliveries <> ${HOOKS}) as wrong,
          coalesce(sum(found.deliveries), 0) as deliveries
        from events e cross join lateral (
@@ -296,7 +158,7 @@ class Scene {
     );
     const wrong = Number(counts?.wrong ?? 0);
     if (wrong > 0) problems.push(`${wrong} events do not have a delivery for each of the ${HOOKS} hooks`);
-    const rows = await this.#query(
+    const rows = await this.#cluster.query(
       `select d.id, d.state, w.url from webhook_deliveries d join webhooks w on w.id = d.webhook_id`,
     );
     const committed = new Set(rows.map(({ id, url }) => `${URL.parse(String(url))?.pathname} ${id}`));
@@ -310,59 +172,14 @@ class Scene {
       events: Number(counts?.events ?? 0),
       deliveries: rows.length,
       requests: this.#requests,
-      killed: this.#killed,
-      restarts: this.#restarts,
-      crashes: this.#crashes,
+      ...this.#cluster.breakage,
       problems,
     };
   }
 
-  async #query(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-    const client = this.#client();
-    try {
-      await client.connect();
-      return (await client.query<Record<string, unknown>>(text, values)).rows;
-    } finally {
-      await client.end().catch(() => {});
-    }
-  }
-
-  /** Returns a client with a timeout, because a killed server never answers. */
-  #client(): pg.Client {
-    const client = new pg.Client({
-      connectionString: this.#postgres.connectionString,
-      connectionTimeoutMillis: STATEMENT_MS,
-      query_timeout: STATEMENT_MS,
-    });
-    client.on('error', () => {});
-    return client;
-  }
-
   async close(): Promise<void> {
-    for (const { child } of this.#hubs) child.kill('SIGKILL');
-    await Promise.all(this.#hubs.map(({ ended }) => ended));
     this.#receiver.closeAllConnections();
     this.#receiver.close();
-    await this.#postgres.destroy();
-    await rm(this.#directory, { recursive: true, force: true });
+    await this.#cluster.close();
   }
 }
-
-/** Returns the parent, or null if the process is gone or a zombie. */
-const parentOf = (pid: number): number | null => {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return state === 'Z' || state === 'X' ? null : Number(parent);
-  } catch {
-    return null;
-  }
-};
-
-const killHard = (pid: number): void => {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It ended together with its parent.
-  }
-};

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '#platform/db/embedded.ts';
-import { createLogger } from '#platform/log.ts';
+import type { EmbeddedPostgres } from '#platform/db/embedded.ts';
 import { randomToken } from '#platform/secrets.ts';
+import { startOwnPostgres } from '../support/own-postgres.ts';
 import { commitOfLargeDelta, commitOfManyFiles, pushOf } from '../support/packs.ts';
 import { type Process, startProcess } from '../system/process.ts';
 import { ATTACKS, Stranger, type World } from './attacks.ts';
@@ -137,7 +137,7 @@ class Scene {
 
   static async open(seed: number): Promise<Scene> {
     const directory = await mkdtemp(join(tmpdir(), 'millrace-torture-'));
-    const postgres = await startEmbeddedPostgres({ dataDir: join(directory, 'database'), log: createLogger('silent') });
+    const postgres = await startOwnPostgres(join(directory, 'database'));
     const scene = new Scene(seed, directory, postgres);
     try {
       await scene.#prepare();

@@ -1,8 +1,8 @@
 with recursive busy (id) as (
-(select webhook_id from webhook_deliveries where state = 'waiting' order by webhook_id limit 1)
+(select webhook_id from webhook_queue where state = 'waiting' order by webhook_id limit 1)
 union all
 select (
-select d.webhook_id from webhook_deliveries d
+select d.webhook_id from webhook_queue d
 where d.state = 'waiting' and d.webhook_id > busy.id order by d.webhook_id limit 1
 ) from busy where busy.id is not null
 ), hooks as materialized (
@@ -19,37 +19,38 @@ select id from webhooks
 where id = any (array(select id from hooks where blocked)) and (disabled_permanently or disabled_until is not null)
 for share
 ), held as (
-update webhook_deliveries set state = 'held'
+update webhook_queue set state = 'held'
 where webhook_id = any (array(select id from blocked)) and state = 'waiting'
 ), picked as materialized (
-select due.id
+select due.delivery_id
 from (select id, free from hooks where not blocked and free > 0 order by random()) hooks
 cross join lateral (
-select d.id from webhook_deliveries d
+select d.delivery_id from webhook_queue d
 where d.webhook_id = hooks.id and d.state = 'waiting' and d.next_attempt_at <= now()
 order by d.next_attempt_at limit hooks.free
 for update skip locked
 ) due
 limit $4::int
 ), taken as (
-update webhook_deliveries set state = 'sending', claimed_by = $5
-where id = any (array(select id from picked))
-returning id, webhook_id, payload_id, attempts, next_attempt_at
+update webhook_queue set state = 'sending', claimed_by = $5
+where delivery_id = any (array(select delivery_id from picked))
+returning delivery_id, webhook_id, payload_id, created_at, attempts, next_attempt_at
 )
-select taken.id, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger, p.chain_id,
-case when row_number() over (partition by taken.payload_id) = 1 then p.body end as body,
+select taken.delivery_id as id, taken.created_at, taken.webhook_id, taken.payload_id, taken.attempts, p.trigger,
+p.chain_id, case when row_number() over (partition by taken.payload_id) = 1 then p.body end as body,
 hooks.updated_at as version, hooks.recent_failures
 from taken
 join hooks on hooks.id = taken.webhook_id
 cross join lateral (
-select trigger, chain_id, body from webhook_payloads where webhook_payloads.id = taken.payload_id offset 0
+select trigger, chain_id, body from webhook_payloads
+where webhook_payloads.id = taken.payload_id and webhook_payloads.created_at = taken.created_at offset 0
 ) p
 order by taken.next_attempt_at;
 
 -- Sort
 --   CTE busy: Recursive Union
 --     Limit
---       Index Only Scan by webhook_deliveries_due on webhook_deliveries
+--       Index Only Scan by webhook_queue_due on webhook_queue
 --     WorkTable Scan
 --   CTE hooks: Nested Loop
 --     CTE Scan
@@ -60,10 +61,10 @@ order by taken.next_attempt_at;
 --   CTE blocked: LockRows
 --     InitPlan 4: CTE Scan
 --     Index Scan by webhooks_pkey on webhooks
---   CTE held: ModifyTable on webhook_deliveries
+--   CTE held: ModifyTable on webhook_queue
 --     InitPlan 6: CTE Scan
---     Bitmap Heap Scan on webhook_deliveries
---       Bitmap Index Scan by webhook_deliveries_list
+--     Bitmap Heap Scan on webhook_queue
+--       Bitmap Index Scan by webhook_queue_due
 --   CTE picked: Limit
 --     Nested Loop
 --       Sort
@@ -71,11 +72,11 @@ order by taken.next_attempt_at;
 --       Subquery Scan
 --         Limit
 --           LockRows
---             Index Scan by webhook_deliveries_due on webhook_deliveries
---   CTE taken: ModifyTable on webhook_deliveries
+--             Index Scan by webhook_queue_due on webhook_queue
+--   CTE taken: ModifyTable on webhook_queue
 --     InitPlan 9: CTE Scan
---     Bitmap Heap Scan on webhook_deliveries
---       Bitmap Index Scan by webhook_deliveries_pkey
+--     Bitmap Heap Scan on webhook_queue
+--       Bitmap Index Scan by webhook_queue_pkey
 --   WindowAgg
 --     Sort
 --       Nested Loop
@@ -83,4 +84,6 @@ order by taken.next_attempt_at;
 --           CTE Scan
 --           Hash
 --             CTE Scan
---         Index Scan by webhook_payloads_pkey on webhook_payloads
+--         Append
+--           Index Scan by webhook_payloads_day_pkey on webhook_payloads_day
+--           Seq Scan on webhook_payloads_day

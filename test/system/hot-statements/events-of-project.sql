@@ -2,4 +2,7 @@ select events.id, events.position, events.kind, events.actor_id, events.subject_
 order by position limit 200;
 
 -- Limit
---   Index Scan by events_project on events
+--   Sort
+--     Append
+--       Index Scan by events_0_project_id_position_idx on events_0
+--       Seq Scan on events_pending

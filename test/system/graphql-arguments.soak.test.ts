@@ -48,6 +48,7 @@ describe('over GraphQL', () => {
       ['paused: true', ['Builds']],
       ['paused: true, search: "idle"', []],
       ['paused: false, search: "idle"', ['Idle']],
+      ['tagList: ["x"], paused: false, search: "idle", sort: CONTACTED_DESC', ['Idle']],
     ]);
   });
 

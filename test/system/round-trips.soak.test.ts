@@ -5,7 +5,6 @@ import { z } from 'zod';
 import { routes } from '#app/routes.ts';
 import { groupAttributes } from '#domains/groups/attributes.ts';
 import { featureSwitches, attributeSchemas as projectSchemas } from '#domains/projects/attributes.ts';
-import { settingsSchema } from '#domains/settings/registry.ts';
 import { useApp } from '../support/app.ts';
 import { png } from '../support/pictures.ts';
 
@@ -25,14 +24,6 @@ const FITTING: Values = {
   website_url: 'https://example.com/',
   timezone: 'Europe/Berlin',
   ip_restriction_ranges: '127.0.0.0/8',
-  personal_access_token_prefix: 'trip-',
-  after_sign_out_path: '/-/elsewhere',
-  restricted_visibility_levels: ['public'],
-  domain_allowlist: ['example.com'],
-  domain_denylist: ['example.org'],
-  import_sources: ['git'],
-  valid_runner_registrars: ['group'],
-  outbound_local_requests_whitelist: ['127.0.0.1'],
 };
 
 interface Json {
@@ -320,26 +311,6 @@ describe('groups', () => {
     // New projects start with the group's branch.
     const started = { name: 'Started', namespace_id: body.id, initialize_with_readme: true };
     expect((await admin().post('/projects', started)).body).toMatchObject({ default_branch: 'stem' });
-  });
-});
-
-describe('/application/settings', () => {
-  const PATH = '/application/settings';
-  const without = [
-    'default_branch_protection_defaults',
-    'email_restrictions_enabled',
-    'disable_personal_access_tokens',
-  ];
-
-  it('keeps values written over REST and GraphQL', async () => {
-    const { shape } = settingsSchema;
-    const first = others(shape, restNames('PUT', PATH, shape, without), await read(PATH));
-    expect(await admin().put(PATH, { ...first })).toMatchObject({ status: 200 });
-    await expectWritten(PATH, first);
-    const input = 'ApplicationSettingsUpdateInput';
-    const second = others(shape, inputNames(input, shape, without), await read(PATH));
-    await mutate('applicationSettingsUpdate', asInput(input, second));
-    await expectWritten(PATH, second);
   });
 });
 

@@ -7,6 +7,7 @@ import { digestToken, randomToken } from '#platform/secrets.ts';
 import type { Route } from '#rest/route.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
+import { runningJob } from '../support/running-job.ts';
 
 // Tests what a token of each scope can access, on every route (reference: conventions §5). The table is written from
 // the reference and not from the routes.
@@ -36,7 +37,8 @@ const isAboutPeople = (route: Route) =>
 
 const OPENS: Readonly<Record<string, (route: Route) => boolean>> = {
   api: () => true,
-  read_api: isRead,
+  // Client keys are credentials that write (specification 1 §4.6).
+  read_api: (route) => isRead(route) && !isOf(route, '/projects/:id/error_tracking/client_keys', 'GET'),
   read_user: (route) => isAboutPeople(route) || isOf(route, '/version', 'GET') || isOf(route, '/metadata', 'GET'),
   read_repository: (route) => isRead(route) && route.path.startsWith('/projects/:id/repository/files/'),
   write_repository: () => false,
@@ -49,6 +51,23 @@ const OPENS: Readonly<Record<string, (route: Route) => boolean>> = {
   profile: () => false,
   email: () => false,
 };
+
+/** What the token of a running job opens (reference: ci §7). */
+const OPENS_TO_JOBS = [
+  'GET /job',
+  'GET /jobs/:job_id/artifacts',
+  'GET /projects/:id/repository/(branches|tags)(/:[a-z_]+)?',
+  'GET /projects/:id/repository/commits/:sha',
+  'GET /projects/:id/repository/files/:file_path/raw',
+  'GET /projects/:id/merge_requests(/:[a-z_]+(/notes(/:note_id)?|/pipelines)?)?',
+  'PUT /projects/:id/pipelines/:pipeline_id/metadata',
+  'POST /projects/:id(/ref/:ref)?/trigger/pipeline',
+  '[A-Z]+ /projects/:id/(environments|deployments)(/.*)?',
+  'GET /projects/:id/jobs/(artifacts/.*|:[a-z_]+/artifacts.*)',
+  'GET /projects/:id/pipelines(/latest|/:pipeline_id(/jobs|/bridges)?)?',
+  '[A-Z]+ /projects/:id/releases(/.*)?',
+].map((pattern) => new RegExp(`^${pattern}$`));
+const isOpenToJobs = ({ method, path }: Route) => OPENS_TO_JOBS.some((pattern) => pattern.test(`${method} ${path}`));
 
 const pathOf = (route: Route): string => route.path.replace(/[:*]([A-Za-z_]+)/g, NOTHING_THERE);
 
@@ -69,21 +88,75 @@ const insertOauthToken = async (owner: TestUser, scopes: readonly string[]): Pro
 describe('every route of the API', () => {
   const api = routes.filter(({ url }) => url.startsWith('/api/v4/'));
 
-  it.each(Object.entries(OPENS))('allows the scope %s as in the reference', async (scope, opens) => {
+  /** Sends a request to each route with a token of the scopes. Returns the routes that are opened or refused wrongly. */
+  const wrongWith = async (
+    scopes: readonly string[],
+    chosen: readonly Route[],
+    opens: (route: Route) => boolean,
+  ): Promise<unknown[]> => {
     const wrong: unknown[] = [];
-    for (const route of api) {
-      // Some routes revoke the token, so each has its own. Personal and OAuth tokens follow the same rules.
-      const oauth = route.path.length % 2 === 0;
-      const token = oauth ? await insertOauthToken(user, [scope]) : await newToken(user, [scope]);
-      const headers: Record<string, string> = oauth ? { authorization: `Bearer ${token}` } : { 'private-token': token };
-      const body = route.method === 'GET' ? undefined : {};
-      const { status, body: said } = await app().anonymous.request(route.method, pathOf(route), body, headers);
+    const tokens: { oauth?: string; personal?: string } = {};
+    for (const route of chosen) {
+      // Personal and OAuth tokens follow the same rules.
+      const kind = route.path.length % 2 === 0 ? 'oauth' : 'personal';
+      const ask = async () => {
+        const token = tokens[kind] ?? (await (kind === 'oauth' ? insertOauthToken : newToken)(user, scopes));
+        tokens[kind] = token;
+        const headers: Record<string, string> =
+          kind === 'oauth' ? { authorization: `Bearer ${token}` } : { 'private-token': token };
+        const body = route.method === 'GET' ? undefined : {};
+        return app().anonymous.request(route.method, pathOf(route), body, headers);
+      };
+      let answer = await ask();
+      // An earlier route may have revoked the token.
+      if (answer.status === 401) {
+        delete tokens[kind];
+        answer = await ask();
+      }
+      const { status, body: said } = answer;
       const isRefused = status === 403 && said.error === 'insufficient_scope';
       if (isRefused === (opens(route) || isForAll(route)) || status >= 500)
-        wrong.push([route.method, route.path, status, said]);
+        wrong.push([scopes, route.method, route.path, status, said]);
       if (isRefused && !route.scopes.includes('api')) wrong.push([route.path, 'does not open to api']);
     }
+    return wrong;
+  };
+  // Routes for runners read tokens of their own.
+  const scoped = api.filter(({ auth }) => auth !== 'own');
+  const narrow = Object.keys(OPENS).filter((scope) => scope !== 'api' && scope !== 'read_api');
+  const opensNarrowly = (route: Route) => isForAll(route) || narrow.some((scope) => OPENS[scope]?.(route));
+
+  it.each(['api', 'read_api'])('allows the scope %s as in the reference', async (scope) => {
+    expect(await wrongWith([scope], scoped, (route) => OPENS[scope]?.(route) === true)).toEqual([]);
+  });
+
+  // Each scope of a token can only open routes. What all together do not open, none of them opens.
+  it('allows all other scopes together as in the reference', async () => {
+    expect(await wrongWith(narrow, scoped, opensNarrowly)).toEqual([]);
+  });
+
+  it.each(narrow)('allows the scope %s, of the routes that these open, as in the reference', async (scope) => {
+    const open = scoped.filter(opensNarrowly);
+    expect(open.length).toBeGreaterThan(10);
+    expect(await wrongWith([scope], open, (route) => OPENS[scope]?.(route) === true)).toEqual([]);
+  });
+
+  it('allows the token of a job as in the reference, and refuses it everywhere else', async () => {
+    const { token } = await runningJob(app(), project, user);
+    const wrong: unknown[] = [];
+    for (const route of api.filter(({ auth }) => auth !== 'own')) {
+      const body = route.method === 'GET' ? undefined : {};
+      const { status, body: said } = await app().anonymous.request(route.method, pathOf(route), body, {
+        'job-token': token,
+      });
+      const isRefused = status === 403 && said.error === 'insufficient_scope';
+      if (isRefused === isOpenToJobs(route) || status >= 500) wrong.push([route.method, route.path, status, said]);
+    }
     expect(wrong).toEqual([]);
+    const pictures = await app().anonymous.get(`${app().url}/uploads/-/system/user/avatar/1/a.png`, {
+      'job-token': token,
+    });
+    expect(pictures.status).toBe(403);
   });
 
   it('mentions no scope if there is no token', async () => {
@@ -126,6 +199,29 @@ describe('GraphQL', () => {
         await isRefused(MUTATION),
         JSON.stringify(byGet.body).includes('INSUFFICIENT_SCOPE'),
       ]).toEqual([scope, !reads, !writes, !reads]);
+    }
+  });
+
+  it('shows client keys only to the scope api, as REST does', async () => {
+    const client = (scope: string) => app().as(user, [scope]);
+    await client('api').post(`/projects/${project.id}/error_tracking/client_keys`);
+    const keysFor = async (scope: string) => {
+      const { data, errors } = await client(scope).graphql(
+        'query ($path: ID!) { project(fullPath: $path) { errorTracking { enabled clientKeys { publicKey sentryDsn } } } }',
+        { path: project.path_with_namespace },
+      );
+      return [data.project.errorTracking, errors?.map(({ extensions }) => extensions?.code)];
+    };
+    const key = { publicKey: expect.stringMatching(/^glet_/), sentryDsn: expect.any(String) };
+    expect(await keysFor('api')).toEqual([{ enabled: true, clientKeys: [key] }, undefined]);
+    expect(await keysFor('read_api')).toEqual([{ enabled: true, clientKeys: null }, ['INSUFFICIENT_SCOPE']]);
+  });
+
+  it('refuses the token of a job', async () => {
+    const { token } = await runningJob(app(), project, user);
+    for (const query of [QUERY, MUTATION]) {
+      const { body } = await app().anonymous.request('POST', '/api/graphql', { query }, { 'job-token': token });
+      expect(JSON.stringify(body)).toContain('INSUFFICIENT_SCOPE');
     }
   });
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { openRaw, type RawConnection } from '../support/raw-socket.ts';
@@ -79,16 +78,22 @@ describe('a request that arrives too slowly', () => {
     const head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n';
     const tail = '\r\n--x--\r\n';
     const half = 'y'.repeat(100_000);
+    const token = `PRIVATE-TOKEN: ${await app().tokenOf(owner)}`;
     const { socket, text } = await open(
       post(`/api/v4/projects/${project.id}/uploads`, [
-        `PRIVATE-TOKEN: ${await app().tokenOf(owner)}`,
+        token,
         'Content-Type: multipart/form-data; boundary=x',
         `Content-Length: ${head.length + 2 * half.length + tail.length}`,
       ]),
     );
     socket.write(head + half);
-    // This is well over the one second that each request has. The received bytes have earned a hundred more.
-    await sleep(3_500);
+    // Each request has one second. The received bytes have earned a hundred more, so a later one that sends nothing ends
+    // first.
+    const later = await open(
+      post('/api/v4/projects', [token, 'Content-Type: application/json', 'Content-Length: 100000']),
+    );
+    expect(await later.over()).toMatch(/^HTTP\/1\.1 408 /);
+    expect(text()).toBe('');
     socket.write(half + tail);
     await until('an answer', () => text().startsWith('HTTP/1.1 201 '));
   });

