@@ -11,7 +11,9 @@ import { announce } from './announce.ts';
 //     POST /job                     adds a job to graphile-worker. Answers with the milliseconds until its handler ran.
 const connectionString = process.env.DATABASE_URL ?? '';
 const pool = new pg.Pool({ connectionString, max: 4 });
-await pool.query('create table if not exists bare_attempts (like webhook_attempts including all)');
+await pool.query(`
+  create table if not exists bare_attempts (like webhook_attempts including all);
+  create sequence if not exists bare_attempts_id_seq owned by bare_attempts.id`);
 
 const CONCURRENCY = 64;
 const GROUP_MS = 3;
@@ -78,11 +80,11 @@ class Log {
     await pool.query({
       name: 'log',
       text: `
-        insert into bare_attempts (id, delivery_id, webhook_id, attempt, trigger, request_url, request_headers,
+        insert into bare_attempts (id, delivery_created_at, payload_id, delivery_id, webhook_id, attempt, trigger, request_url, request_headers,
           response_status, response_headers, response_body, duration_ms)
-        select nextval(pg_get_serial_sequence('bare_attempts', 'id')), given.* from json_to_recordset($1::json) as given (
-          delivery_id uuid, webhook_id bigint, attempt int, trigger text, request_url text, request_headers jsonb,
-          response_status int, response_headers jsonb, response_body text, duration_ms int)`,
+        select nextval('bare_attempts_id_seq'), now(), 1, given.* from json_to_recordset($1::json) as given (
+          delivery_id uuid, webhook_id bigint, attempt int, trigger text, request_url text, request_headers json,
+          response_status int, response_headers json, response_body text, duration_ms int)`,
       values: [JSON.stringify(group.map(({ row }) => row))],
     });
     for (const { written } of group) written();

@@ -185,7 +185,7 @@ const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<strin
         await plans.mark();
         const { status } = await ask();
         if (status !== 200) throw new Error(`${name} answered ${status}`);
-        told = await plans.since();
+        told = (await plans.since()).map(({ text }) => text).join('\n\n');
       }
       const section = `## ${name}\n\n\`\`\`\n${told}\n\`\`\`\n`;
       console.log(section);

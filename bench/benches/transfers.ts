@@ -1,19 +1,16 @@
-import { openAsBlob } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ISSUES, writeIssueArchive } from '../lib/archive.ts';
+import { ISSUES, type LargeProject, writeIssueArchive, writeLargeArchive } from '../lib/archive.ts';
 import { median } from '../lib/compare.ts';
-import { openHttp } from '../lib/http.ts';
+import type { Options } from '../lib/options.ts';
 import { cpuMs, peakRssMiB, rssMiB, type Server } from '../lib/processes.ts';
 import { type Outcome, ratioText } from '../lib/report.ts';
-import { ADMIN_TOKEN, type Database, type World } from '../lib/world.ts';
+import { createProject, exportByHub, headers, idOf, importByHub, one } from '../lib/transfers.ts';
+import type { Database, World } from '../lib/world.ts';
 
 const ROUNDS = 3;
-const TIMEOUT_MS = 180_000;
-const POLL_MS = 50;
 const IDLE_MS = 3_000;
-const headers = { 'private-token': ADMIN_TOKEN };
 
 interface Round {
   readonly hubMs: number;
@@ -46,9 +43,9 @@ export const importIssues = async (world: World): Promise<Outcome> => {
       for (const project of [target, await idOf(database, `imported-${round}`)]) await expectIssues(database, project);
     }
     return outcomeOf(rounds, bytes, {
-      times: 3,
-      overIdleMiB: 256,
-      target: 'at most 3 times the bare floor, at most 256 MiB over idle',
+      times: 2,
+      overIdleMiB: 200,
+      target: 'at most 2 times the bare floor, at most 200 MiB over idle',
     });
   } finally {
     await database.close();
@@ -78,13 +75,84 @@ export const exportIssues = async (world: World): Promise<Outcome> => {
       );
     }
     return outcomeOf(rounds, bytes, {
-      times: 1.1,
-      overIdleMiB: Number.POSITIVE_INFINITY,
-      target: 'at most 1.1 times the bare floor',
+      times: 0.85,
+      overIdleMiB: 200,
+      target: 'at most 0.85 of the bare floor, at most 200 MiB over idle',
     });
   } finally {
     await database.close();
   }
+};
+
+const LARGE: LargeProject = { issues: 100_000, notesPerIssue: 5, repositoryMiB: 256 };
+const MAX_GROWTH = 1.1;
+
+/**
+ * Imports a generated project, exports it, and imports the export: 100,000 issues with 500,000 notes and a repository,
+ * after a tenth of it. `--only tenth` stops there. Compares the memory of both, and counts what arrives.
+ */
+export const transfersLarge = async (world: World, { only }: Options): Promise<Outcome> => {
+  const database = await world.createDatabase();
+  try {
+    const hub = await database.startHub();
+    const tenth = { ...LARGE, issues: LARGE.issues / 10, repositoryMiB: Math.ceil(LARGE.repositoryMiB / 10) };
+    const sizes = only === 'tenth' ? [tenth] : [tenth, LARGE];
+    const lines: string[] = [];
+    const peaks: number[][] = [];
+    for (const [index, project] of sizes.entries()) {
+      const file = join(world.directory, `large-${index}.tar.gz`);
+      await writeLargeArchive(file, project);
+      const again = join(world.directory, `again-${index}.tar.gz`);
+      const steps = {
+        import: () => importByHub(hub, file, `large-${index}`),
+        export: async () => {
+          const id = await idOf(database, `large-${index}`);
+          await exportByHub(hub, id);
+          const { body } = await fetch(`${hub.url}/api/v4/projects/${id}/export/download`, { headers });
+          if (body) await writeFile(again, body);
+        },
+        're-import': () => importByHub(hub, again, `again-${index}`),
+      };
+      const found: number[] = [];
+      for (const [name, step] of Object.entries(steps)) {
+        await settle(database);
+        const idleMiB = rssMiB(hub.pid);
+        await writeFile(`/proc/${hub.pid}/clear_refs`, '5');
+        const [ms] = await timed(() => [hub.pid], step);
+        found.push(peakRssMiB(hub.pid) - idleMiB);
+        lines.push(
+          `${name} of ${project.issues} issues: ${(ms / 1_000).toFixed(0)} s, ${found.at(-1)?.toFixed(0)} MiB over idle`,
+        );
+      }
+      peaks.push(found);
+      for (const path of [`large-${index}`, `again-${index}`])
+        await expectProject(database, await idOf(database, path), project);
+      for (const each of [file, again]) await rm(each);
+    }
+    const [small = [], large = small] = peaks;
+    return {
+      target: 'the same content at the end, and at ten times the size less than a tenth more memory',
+      reached: large.every((mebibytes, step) => mebibytes <= (small[step] ?? 0) * MAX_GROWTH),
+      lines,
+    };
+  } finally {
+    await database.close();
+  }
+};
+
+const expectProject = async (
+  database: Database,
+  project: number,
+  { issues, notesPerIssue }: LargeProject,
+): Promise<void> => {
+  const found = await one<{ issues: number; notes: number; failures: number }>(
+    database,
+    `select (select count(distinct iid) from issues where project_id = ${project}) as issues,
+       (select count(*) from notes where project_id = ${project}) as notes,
+       (select count(*) from import_failures where project_id = ${project}) as failures`,
+  );
+  if (found.issues !== issues || found.notes !== issues * notesPerIssue || found.failures !== 0)
+    throw new Error(`the project has ${JSON.stringify(found)}`);
 };
 
 const measure = async (
@@ -137,58 +205,10 @@ const outcomeOf = (
   };
 };
 
-const createProject = async (hub: Server, path: string): Promise<number> => {
-  const http = openHttp(hub.url, 1);
-  const { status, text } = await http.post('/api/v4/projects', JSON.stringify({ path }), {
-    ...headers,
-    'content-type': 'application/json',
-  });
-  await http.close();
-  if (status !== 201) throw new Error(`the project was answered ${status}: ${text}`);
-  return JSON.parse(text).id;
-};
-
-const importByHub = async (hub: Server, file: string, path: string): Promise<void> => {
-  const form = new FormData();
-  form.set('path', path);
-  form.set('file', await openAsBlob(file), 'archive.tar.gz');
-  const answer = await fetch(`${hub.url}/api/v4/projects/import`, { method: 'POST', headers, body: form });
-  const started: { id: number } = JSON.parse(await answer.text());
-  if (answer.status !== 201) throw new Error(`the import was answered ${answer.status}: ${JSON.stringify(started)}`);
-  await untilFinished(hub, `/api/v4/projects/${started.id}/import`, 'import_status');
-};
-
-const exportByHub = async (hub: Server, project: number): Promise<void> => {
-  const url = `/api/v4/projects/${project}/export`;
-  const answer = await fetch(hub.url + url, { method: 'POST', headers });
-  if (answer.status !== 202) throw new Error(`the export was answered ${answer.status}`);
-  await untilFinished(hub, url, 'export_status');
-};
-
-const untilFinished = async (hub: Server, path: string, key: string): Promise<void> => {
-  for (const deadline = performance.now() + TIMEOUT_MS; ; await sleep(POLL_MS)) {
-    const answer = await fetch(hub.url + path, { headers });
-    const state: Record<string, unknown> = JSON.parse(await answer.text());
-    if (state[key] === 'finished') return;
-    if (state[key] === 'failed' || performance.now() > deadline)
-      throw new Error(`it did not finish: ${JSON.stringify(state)}`);
-  }
-};
-
 const ask = async (bare: Server, path: string): Promise<void> => {
   const answer = await fetch(bare.url + path, { method: 'POST' });
   if (!answer.ok) throw new Error(`the baseline answered ${answer.status}: ${await answer.text()}`);
 };
-
-const one = async <Row extends object>(database: Database, text: string): Promise<Row> => {
-  const { rows } = await database.pool.query<Row>(text);
-  const [row] = rows;
-  if (!row) throw new Error(`nothing found: ${text}`);
-  return row;
-};
-
-const idOf = async (database: Database, path: string): Promise<number> =>
-  (await one<{ id: number }>(database, `select id from projects where path = '${path}'`)).id;
 
 const expectIssues = async (database: Database, project: number): Promise<void> => {
   const { count } = await one<{ count: number }>(

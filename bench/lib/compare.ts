@@ -22,6 +22,8 @@ export interface Comparison {
   readonly rounds?: number;
   readonly windowMs?: number;
   readonly warmUpMs?: number;
+  /** The warm-up continues until it has this many responses. */
+  readonly warmUpRequests?: number;
   /** A window continues until it has this many responses, for machines under other load. */
   readonly leastRequests?: number;
 }
@@ -72,9 +74,10 @@ export const takeTurns = async ({
   rounds = 8,
   windowMs = 1_500,
   warmUpMs = 2_000,
+  warmUpRequests = 0,
   leastRequests = 0,
 }: Omit<Comparison, 'atLeast'>): Promise<Round[]> => {
-  for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs, 0);
+  for (const side of [hub, baseline]) await load(side, databaseMs, concurrency, warmUpMs, warmUpRequests);
   const windows: Round[] = [];
   for (let round = 0; round < rounds; round++) {
     // The second side finds warmer caches, so the order alternates.

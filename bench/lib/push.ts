@@ -1,6 +1,10 @@
-/** Returns the payload of `push.received` for a push of three commits: about 3.4 KB on the wire. */
+/**
+ * Returns the payload of `push.received` for a push of three commits: about 3.4 KB on the wire. It goes to another
+ * branch than the default one. Otherwise each push would also start a job that looks for issues to close, in a
+ * repository that does not exist here, and the measurement would contain the retries of these jobs.
+ */
 export const pushPayload = (userId: number) => ({
-  ref: 'refs/heads/main',
+  ref: 'refs/heads/topic',
   before: '1'.repeat(40),
   after: '2'.repeat(40),
   checkout_sha: '2'.repeat(40),

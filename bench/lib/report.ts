@@ -36,6 +36,15 @@ export const saveResult = async (name: string, outcome: Outcome): Promise<void> 
 export const savePlans = (plans: readonly string[]): Promise<void> =>
   writeFile(`${PERFORMANCE}plans.md`, [PLANS_TITLE, ...plans].join('\n\n'));
 
+/** Writes `docs/performance/plans-scale.md`, likewise. */
+export const saveScalePlans = (projects: number, plans: readonly string[]): Promise<void> =>
+  writeFile(`${PERFORMANCE}plans-scale.md`, [scaleTitle(projects), ...plans].join('\n\n'));
+
+const scaleTitle = (projects: number): string => `# Plans of the slowest pages
+
+Written by \`npm run bench -- scale\` at ${projects} projects: the fifty pages that cost Postgres most, each with its
+statements of 2 ms and more.`;
+
 const PLANS_TITLE = `# Plans of the lists of projects
 
 Written by \`npm run bench -- projects-at-scale --plans\` at 1,000,000 projects: each statement of a list with its time

@@ -49,6 +49,12 @@ export const openWorld = async (): Promise<World> => {
   const server = await startEmbeddedPostgres({ dataDir: join(directory, 'database'), log: createLogger('warn') });
   const open = new Set<Database>();
   let made = 0;
+  let closing: Promise<void> | undefined;
+  const closeAll = async () => {
+    for (const database of [...open]) await database.close();
+    await server.destroy();
+    await rm(directory, { recursive: true, force: true });
+  };
   return {
     directory,
     createDatabase: async () => {
@@ -63,10 +69,10 @@ export const openWorld = async (): Promise<World> => {
       open.add(database);
       return database;
     },
-    close: async () => {
-      for (const database of [...open]) await database.close();
-      await server.destroy();
-      await rm(directory, { recursive: true, force: true });
+    // After a signal, the bench that it interrupted closes too.
+    close: () => {
+      closing ??= closeAll();
+      return closing;
     },
   };
 };
@@ -77,6 +83,12 @@ export const openDatabase = async (url: string, dataDir: string, onClose = () =>
   const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
   const postmaster = parentOf(rows[0]?.pid ?? 0);
   const servers: Server[] = [];
+  let closing: Promise<void> | undefined;
+  const closeAll = async () => {
+    onClose();
+    await Promise.all(servers.map((server) => server.stop()));
+    await pool.end();
+  };
   const started = async (starting: Promise<Server>): Promise<Server> => {
     const server = await starting;
     servers.push(server);
@@ -96,7 +108,7 @@ export const openDatabase = async (url: string, dataDir: string, onClose = () =>
             MILLRACE_DATA_DIR: own,
             MILLRACE_PORT: '0',
             MILLRACE_ADMIN_TOKEN: ADMIN_TOKEN,
-            MILLRACE_LOG_LEVEL: 'warn',
+            MILLRACE_LOG_LEVEL: 'error',
             ...env,
           },
           nodeArgs: (process.env.BENCH_HUB_NODE_ARGS ?? '').split(' ').filter((arg) => arg !== ''),
@@ -109,10 +121,9 @@ export const openDatabase = async (url: string, dataDir: string, onClose = () =>
           env: { DATABASE_URL: url, ...env },
         }),
       ),
-    close: async () => {
-      onClose();
-      await Promise.all(servers.map((server) => server.stop()));
-      await pool.end();
+    close: () => {
+      closing ??= closeAll();
+      return closing;
     },
   };
 };

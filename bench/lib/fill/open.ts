@@ -6,6 +6,7 @@ import { createPool } from '../../../src/platform/db/pool.ts';
 import { createLogger } from '../../../src/platform/log.ts';
 import { fillBranches, repositoryIn } from './branches.ts';
 import { filledWith, fillLanguages, fillProjects, type Tell } from './data.ts';
+import { fillScale } from './scale.ts';
 import { WATCHED } from './watched.ts';
 
 export interface Filled {
@@ -21,6 +22,8 @@ export interface FillPlace {
   readonly databaseUrl: string | null;
   /** The data directory of the hub that will serve the database. Null creates no repository. */
   readonly dataDir: string | null;
+  /** Whether to add issues, merge requests, notes, events, deliveries, jobs and artifacts (scale.ts). */
+  readonly scale?: boolean;
 }
 
 /**
@@ -51,6 +54,7 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
       throw new Error(`The database was filled with ${there} projects, not ${projects}.`);
     }
     await fillLanguages(pool, tell);
+    if (place.scale) await fillScale(pool, projects, tell);
     if (place.dataDir !== null) {
       const { rows } = await pool.query<{ disk_path: string }>('select disk_path from projects where full_path = $1', [
         WATCHED.branches,

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
@@ -7,29 +7,50 @@ import type pg from 'pg';
 export interface Plans {
   /** Marks the current end of the log. */
   mark(): Promise<void>;
-  /** Returns the statements since the mark, each as a tree with one line per node. */
-  since(): Promise<string>;
+  /** Returns the statements since the mark. */
+  since(): Promise<ExplainedStatement[]>;
   close(): Promise<void>;
 }
 
-const SETTINGS = {
-  session_preload_libraries: 'auto_explain',
-  'auto_explain.log_min_duration': '0',
-  'auto_explain.log_analyze': 'on',
-  'auto_explain.log_buffers': 'on',
-  'auto_explain.log_format': 'json',
-};
+export interface ExplainedStatement {
+  readonly ms: number;
+  /** Read from memory or disk. Unlike the time, it does not depend on other load on the machine. */
+  readonly pages: number;
+  readonly query: string;
+  /** A line about the statement, and one for each node of its plan. */
+  readonly text: string;
+}
+
+export interface PlanOptions {
+  /** Shorter statements are left out. */
+  readonly leastMs?: number;
+  /** Whether to measure the time of each node too, which slows the statement down. */
+  readonly timing?: boolean;
+}
+
 /** Statements that run in the background, and the authentication, which is the same for every list. */
 const NOT_OF_THE_LIST =
-  /personal_access_tokens|application_settings|hub_processes|graphile_worker|event|webhook|pushes|bench\.fill/;
+  /personal_access_tokens|application_settings|hub_processes|graphile_worker|sequence_events|event_cursors|webhook_queue|bench\.fill/;
 
 /**
  * Makes the embedded Postgres of a data directory log the plans of all sessions that start from now on, until closed.
  */
-export const openPlans = async (pool: pg.Pool, dataDir: string): Promise<Plans> => {
-  const log = join(dataDir, 'postgres', 'postgres.log');
+export const openPlans = async (
+  pool: pg.Pool,
+  dataDir: string,
+  { leastMs = 0, timing = true }: PlanOptions = {},
+): Promise<Plans> => {
+  const log = await open(join(dataDir, 'postgres', 'postgres.log'));
+  const settings = {
+    session_preload_libraries: 'auto_explain',
+    'auto_explain.log_min_duration': String(leastMs),
+    'auto_explain.log_analyze': 'on',
+    'auto_explain.log_buffers': 'on',
+    'auto_explain.log_timing': timing ? 'on' : 'off',
+    'auto_explain.log_format': 'json',
+  };
   const each = async (statement: (name: string, value: string) => string) => {
-    for (const [name, value] of Object.entries(SETTINGS)) {
+    for (const [name, value] of Object.entries(settings)) {
       await pool.query(
         `do $$ begin execute format('alter database %I ${statement(name, value)}', current_database()); end $$`,
       );
@@ -37,19 +58,26 @@ export const openPlans = async (pool: pg.Pool, dataDir: string): Promise<Plans> 
   };
   await each((name, value) => `set ${name} = ${value}`);
   let from = 0;
-  const read = async () => (await readFile(log, 'utf8')).slice(from);
   return {
     mark: async () => {
-      await sleep(100);
-      from += (await read()).length;
+      await sleep(PAUSE_MS);
+      from = (await log.stat()).size;
     },
     since: async () => {
-      await sleep(100);
-      return explained(await read()).join('\n\n');
+      await sleep(PAUSE_MS);
+      const bytes = Buffer.alloc((await log.stat()).size - from);
+      await log.read(bytes, 0, bytes.length, from);
+      return explained(bytes.toString('utf8'));
     },
-    close: () => each((name) => `reset ${name}`),
+    close: async () => {
+      await log.close();
+      await each((name) => `reset ${name}`);
+    },
   };
 };
+
+/** A backend writes its plan before it answers, but other backends of the request may still write. */
+const PAUSE_MS = 10;
 
 interface Node {
   readonly 'Node Type': string;
@@ -61,23 +89,24 @@ interface Node {
   readonly 'Scan Direction'?: string;
   readonly 'Actual Rows': number;
   readonly 'Actual Loops': number;
-  readonly 'Actual Total Time': number;
+  readonly 'Actual Total Time'?: number;
   readonly 'Rows Removed by Filter'?: number;
   readonly 'Shared Hit Blocks': number;
   readonly 'Shared Read Blocks': number;
   readonly Plans?: readonly Node[];
 }
 
-const explained = (log: string): string[] => {
+const explained = (log: string): ExplainedStatement[] => {
   const parts = log.split(/^\S+ \S+ \S+ \[\d+\].*?LOG: {2}duration: ([\d.]+) ms {2}plan:\n/m);
-  const told: string[] = [];
+  const told: ExplainedStatement[] = [];
   for (let i = 1; i < parts.length; i += 2) {
-    const text = (parts[i + 1] ?? '').split('\n').filter((line) => line.startsWith('\t'));
-    const entry = parsed(text.join('\n'));
+    const lines = (parts[i + 1] ?? '').split('\n').filter((line) => line.startsWith('\t'));
+    const entry = parsed(lines.join('\n'));
     if (entry === null) continue;
     const { 'Query Text': query, Plan: plan } = entry;
     if (NOT_OF_THE_LIST.test(query)) continue;
-    told.push([`${summary(query)}: ${parts[i]} ms, ${blocks(plan)} pages`, ...tree(plan, 1)].join('\n'));
+    const text = [`${summary(query)}: ${parts[i]} ms, ${blocks(plan)} pages`, ...tree(plan, 1)].join('\n');
+    told.push({ ms: Number(parts[i]), pages: blocks(plan), query, text });
   }
   return told;
 };
@@ -119,7 +148,8 @@ const tree = (node: Node, depth: number): string[] => {
     removed > 0 ? `of ${rows + removed}` : '',
     node['Actual Loops'] > 1 ? `in ${node['Actual Loops']} loops` : '',
   ].filter((part) => part !== '');
-  const ms = (node['Actual Total Time'] * node['Actual Loops']).toFixed(2);
-  const line = `${'  '.repeat(depth)}${what.join(' ')} (${counts.join(' ')}, ${blocks(node)} pages, ${ms} ms)`;
+  const time = node['Actual Total Time'];
+  const ms = time === undefined ? '' : `, ${(time * node['Actual Loops']).toFixed(2)} ms`;
+  const line = `${'  '.repeat(depth)}${what.join(' ')} (${counts.join(' ')}, ${blocks(node)} pages${ms})`;
   return [line, ...(node.Plans ?? []).flatMap((child) => tree(child, depth + 1))];
 };
