@@ -27,10 +27,11 @@ const ATTEMPTS = 6;
 const OWN_STATEMENTS_PER_SECOND = 10;
 
 /**
- * Fields that need statements for each project: they look up one record by its number or name, read two repositories, or
- * are settings that are looked at one project at a time.
+ * Fields that need statements for each project: they look up one record by its number, name or id, read two repositories,
+ * or are settings that are looked at one project at a time.
  */
 const ONE_BY_ONE: ReadonlySet<string> = new Set([
+  'Project.ciPipelineCreationRequest',
   'Project.forkDetails',
   'Project.job',
   'Project.mergeRequest',
@@ -67,6 +68,7 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
   'detailedError.id': '"gid://gitlab/ErrorTracking::Error/1"',
   'errorStackTrace.id': '"gid://gitlab/ErrorTracking::Error/1"',
   'sentryDetailedError.id': '"gid://gitlab/ErrorTracking::Error/1"',
+  requestId: '"1"',
   userId: '"gid://gitlab/User/1"',
   title: '"bug"',
   tagName: '"v1"',
@@ -82,10 +84,16 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
 /** Types that lead to other projects and groups. Their own fields are selected only on the projects of the page. */
 const ELSEWHERE = /^(?:Project|Group|Namespace|Repository)$/;
 
+const argumentValue = (field: Field, argument: string): string => {
+  const value = ARGUMENTS[`${field.name}.${argument}`] ?? ARGUMENTS[argument];
+  if (value === undefined) throw new Error(`add a value for ${field.name}(${argument}:) to ARGUMENTS`);
+  return value;
+};
+
 const argumentsOf = (field: Field, isPaged: boolean): string => {
   const required = field.args
     .filter((argument) => isRequiredArgument(argument) || `${field.name}.${argument.name}` in ARGUMENTS)
-    .map(({ name }) => `${name}: ${ARGUMENTS[`${field.name}.${name}`] ?? ARGUMENTS[name]}`);
+    .map(({ name }) => `${name}: ${argumentValue(field, name)}`);
   const all = [...required, ...(isPaged ? ['first: 2'] : [])];
   return all.length === 0 ? '' : `(${all.join(', ')})`;
 };
