@@ -146,9 +146,11 @@ describe('the digest', () => {
           session({ status: 'ok', errors: 1 }),
           session({ status: 'exited', errors: 1 }),
           session({ sid: 'b', init: true, status: 'crashed', errors: 1 }),
+          session({ sid: 'c', init: true }),
+          session({ sid: 'c', status: 'unhandled', errors: 1 }),
           [
             { type: 'sessions' },
-            { attrs, aggregates: [{ started, exited: 5, errored: 2, crashed: 1, abnormal: 1 }, 7] },
+            { attrs, aggregates: [{ started, exited: 5, errored: 2, unhandled: 1, crashed: 1, abnormal: 1 }, 7] },
           ],
           [
             { type: 'client_report' },
@@ -166,7 +168,7 @@ describe('the digest', () => {
          join error_releases r on r.id = h.release_id where r.project_id = $1`,
         [projectId],
       ),
-    ).toEqual([{ version: 'shop@1.0', environment: 'live', total: 11, errored: 3, crashed: 2, abnormal: 1 }]);
+    ).toEqual([{ version: 'shop@1.0', environment: 'live', total: 13, errored: 5, crashed: 2, abnormal: 1 }]);
     expect(
       await query('select reason, category, quantity from error_client_discards where project_id = $1', [projectId]),
     ).toEqual([{ reason: 'sample_rate', category: 'error', quantity: 3 }]);

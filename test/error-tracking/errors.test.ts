@@ -191,8 +191,9 @@ describe('the errors of a project', () => {
     await app()
       .context()
       .transaction((tx) =>
-        recordUserReports(tx, project.id, [
+        recordUserReports(tx, [
           {
+            project_id: project.id,
             event_id: newest.event_id,
             name: 'Ann',
             email: 'ann@example.com',
@@ -373,11 +374,11 @@ describe('the errors of a project', () => {
     const { path, project, reporter, thrown } = await setUp();
     const started = new Date().toISOString();
     await record([thrown('Alpha', { release: '1.0' })]);
-    const counts = { environment: null, started, errored: 8, abnormal: 1 };
+    const counts = { project_id: project.id, environment: null, started, errored: 8, abnormal: 1 };
     await app()
       .context()
       .transaction((tx) =>
-        recordSessions(tx, project.id, [
+        recordSessions(tx, [
           { ...counts, release: '1.1', total: 100, crashed: 5 },
           { ...counts, release: '1.1', total: 100, crashed: 1 },
         ]),
@@ -476,7 +477,7 @@ describe('what people do with an error', () => {
     await record([first, thrown('Alpha'), thrown('Beta')]);
     await app()
       .context()
-      .transaction((tx) => recordUserReports(tx, project.id, [{ ...report, event_id: first.event_id }]));
+      .transaction((tx) => recordUserReports(tx, [{ ...report, project_id: project.id, event_id: first.event_id }]));
     const id = await idOf(developer, path, 'Alpha');
     const destroy = (user: TestUser) =>
       ask(user, `mutation ($id: ErrorTrackingErrorID!) { errorTrackingErrorDestroy(input: { id: $id }) { errors } }`, {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { announceCounts } from '#domains/error-tracking/digest/announce.ts';
+import { lockProjects } from '#domains/error-tracking/digest/projects.ts';
 import { thinUsers } from '#domains/error-tracking/digest/users.ts';
 import {
   type NormalizedEvent,
+  recordAll,
   recordClientReports,
   recordEvents,
   recordSessions,
@@ -11,6 +13,7 @@ import {
 import { prepareEvent } from '#domains/error-tracking/prepared-event.ts';
 import { useApp } from '../support/app.ts';
 import { errorEvent, eventId, exception, frame } from '../support/error-events.ts';
+import { until } from '../support/until.ts';
 
 const app = useApp();
 
@@ -181,16 +184,84 @@ describe('recording events', () => {
 });
 
 describe('recording what belongs to events', () => {
-  it('adds sessions by release, hour and environment', async () => {
-    const { id } = await app().make.project();
-    const counts = { total: 10, errored: 3, crashed: 1, abnormal: 0 };
-    const session = { release: '1.0', environment: 'prod', started: '2026-11-20T10:30:00.000Z', ...counts };
+  it('locks all projects of a batch together, so that batches do not wait for each other', async () => {
+    const [low, high] = [await app().make.project(), await app().make.project()];
+    await record([errorEvent(low.id), errorEvent(high.id)]);
+    const counts = { environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
+    const session = { project_id: low.id, release: '1.0', started: new Date().toISOString(), ...counts };
+    const discard = { project_id: high.id, timestamp: session.started, reason: 'sample_rate', category: 'error' };
+    const batch = {
+      events: [prepareEvent(errorEvent(high.id, { release: '2.0' }))],
+      sessions: [session, { ...session, project_id: high.id }],
+      discards: [{ ...discard, quantity: 1 }],
+      reports: [],
+    };
+    let recording: Promise<void> | undefined;
     await app()
       .context()
       .transaction(async (tx) => {
-        await recordSessions(tx, id, [session, { ...session, started: '2026-11-20T10:10:00.000Z' }]);
-        await recordSessions(tx, id, [{ ...session, environment: null }]);
-        await recordSessions(tx, 999_999_999, [session]);
+        await lockProjects(tx, [low.id]);
+        recording ??= app()
+          .context()
+          .transaction((other) => recordAll(other, batch));
+        await until('the batch waits for the first project', async () => {
+          const waiting = await rows(
+            `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+               and query like '%error_tracking_projects%'`,
+          );
+          return waiting.length > 0;
+        });
+        await lockProjects(tx, [high.id]);
+      });
+    await recording;
+    expect(
+      await rows(
+        `select project_id, version, event_count, total from error_releases r
+         left join error_session_hours h on h.release_id = r.id where project_id = any ($1) order by 1, 2`,
+        [low.id, high.id],
+      ),
+    ).toEqual([
+      { project_id: low.id, version: '1.0', event_count: 0, total: 1 },
+      { project_id: high.id, version: '1.0', event_count: 0, total: 1 },
+      { project_id: high.id, version: '2.0', event_count: 1, total: null },
+    ]);
+  });
+
+  it('keeps the level and release of the newest event if an older batch is recorded after it', async () => {
+    const { id } = await app().make.project();
+    const seen = (minutes: number, given: Partial<NormalizedEvent>) => {
+      const at = new Date(Date.now() - minutes * 60_000).toISOString();
+      return errorEvent(id, { received_at: at, timestamp: at, ...given });
+    };
+    await record([seen(1, { level: 'warning', release: '1.1' })]);
+    await record([seen(5, { level: 'fatal', release: '1.0' })]);
+    expect(
+      await rows(
+        'select level, r.version from errors e join error_releases r on r.id = e.last_release_id where e.project_id = $1',
+        id,
+      ),
+    ).toEqual([{ level: 'warning', version: '1.1' }]);
+  });
+
+  it('adds sessions by release, hour and environment', async () => {
+    const { id } = await app().make.project();
+    const counts = { total: 10, errored: 3, crashed: 1, abnormal: 0 };
+    const session = {
+      project_id: id,
+      release: '1.0',
+      environment: 'prod',
+      started: '2026-11-20T10:30:00.000Z',
+      ...counts,
+    };
+    await app()
+      .context()
+      .transaction(async (tx) => {
+        await recordSessions(tx, [session, { ...session, started: '2026-11-20T10:10:00.000Z' }]);
+        await recordSessions(tx, [
+          { ...session, environment: null },
+          { ...session, project_id: 999_999_999 },
+        ]);
+        await recordSessions(tx, [{ ...session, project_id: 999_999_999 }]);
       });
     expect(
       await rows(
@@ -207,21 +278,32 @@ describe('recording what belongs to events', () => {
   it('adds what SDKs dropped, and keeps the last report of a person about an event', async () => {
     const { id } = await app().make.project();
     const event_id = eventId();
-    const report = { event_id, name: 'Ann', email: 'ann@example.com', received_at: '2026-11-20T10:30:00.000Z' };
-    const discard = { timestamp: '2026-11-20T10:30:00.000Z', reason: 'ratelimit_backoff', category: 'error' };
+    const report = {
+      project_id: id,
+      event_id,
+      name: 'Ann',
+      email: 'ann@example.com',
+      received_at: '2026-11-20T10:30:00.000Z',
+    };
+    const discard = {
+      project_id: id,
+      timestamp: '2026-11-20T10:30:00.000Z',
+      reason: 'ratelimit_backoff',
+      category: 'error',
+    };
     await app()
       .context()
       .transaction(async (tx) => {
-        await recordClientReports(tx, id, [
+        await recordClientReports(tx, [
           { ...discard, quantity: 2 },
           { ...discard, quantity: 3 },
+          { ...discard, project_id: 999_999_999, quantity: 2 },
         ]);
-        await recordUserReports(tx, id, [
+        await recordUserReports(tx, [
           { ...report, comments: 'first' },
           { ...report, comments: 'second' },
+          { ...report, project_id: 999_999_999, comments: 'lost' },
         ]);
-        await recordUserReports(tx, 999_999_999, [{ ...report, comments: 'lost' }]);
-        await recordClientReports(tx, 999_999_999, [{ ...discard, quantity: 2 }]);
       });
     expect(await rows('select reason, quantity from error_client_discards where project_id = $1', id)).toEqual([
       { reason: 'ratelimit_backoff', quantity: 5 },

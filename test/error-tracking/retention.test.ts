@@ -28,17 +28,17 @@ describe('the retention of errors', () => {
     const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
     const seen = (days: number): NormalizedEvent =>
       errorEvent(id, { timestamp: daysAgo(days), received_at: daysAgo(days), release: '1', environment: `${days}` });
-    const session = { release: '1', environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
-    const discard = { reason: 'sample_rate', category: 'error', quantity: 1 };
-    const report = { name: '', email: '', comments: '' };
+    const session = { project_id: id, release: '1', environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
+    const discard = { project_id: id, reason: 'sample_rate', category: 'error', quantity: 1 };
+    const report = { project_id: id, name: '', email: '', comments: '' };
     await app()
       .context()
       .transaction(async (tx) => {
         await recordEvents(tx, [seen(200), seen(98), seen(89), seen(0)].map(prepareEvent));
         for (const days of [200, 1]) {
-          await recordSessions(tx, id, [{ ...session, started: daysAgo(days) }]);
-          await recordClientReports(tx, id, [{ ...discard, timestamp: daysAgo(days) }]);
-          await recordUserReports(tx, id, [{ ...report, event_id: eventId(), received_at: daysAgo(days) }]);
+          await recordSessions(tx, [{ ...session, started: daysAgo(days) }]);
+          await recordClientReports(tx, [{ ...discard, timestamp: daysAgo(days) }]);
+          await recordUserReports(tx, [{ ...report, event_id: eventId(), received_at: daysAgo(days) }]);
         }
       });
     const before = await partitions();

@@ -1,9 +1,8 @@
 import { sql } from 'kysely';
-import { recordClientReports, recordEvents, recordSessions, recordUserReports } from '#domains/error-tracking/event.ts';
+import { recordAll } from '#domains/error-tracking/event.ts';
 import { notePassed } from '#platform/collect.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { isTransient } from '#platform/db/failures.ts';
-import type { Contents } from './digest/read.ts';
 import { type Batch, readInThread, UnreadError } from './digest/thread.ts';
 
 /** What a batch holds at most: few enough that others wait little, and many enough that statements cost little. */
@@ -55,7 +54,12 @@ const digestNext = async (tx: Tx, count: number, onClaim: (envelopes: Batch) => 
   onClaim(envelopes);
   if (envelopes.length === 0) return false;
   const contents = await readInThread(tx.services, envelopes);
-  await record(tx, contents);
+  await recordAll(tx, {
+    events: contents.flatMap(({ events }) => events),
+    sessions: contents.flatMap(({ sessions }) => sessions),
+    discards: contents.flatMap(({ discards }) => discards),
+    reports: contents.flatMap(({ reports }) => reports),
+  });
   const failed = contents.flatMap(({ id, problem }) => (problem === null ? [] : [{ id, reason: problem }]));
   if (failed.length > 0) await setAside(tx, failed);
   await remove(
@@ -79,32 +83,6 @@ const claim = async (tx: Tx, count: number): Promise<Batch> => {
       replace(event_id::text, '-', '') as event_id, form, encoding, size, address
     from placed where before < ${MAX_BATCH_BYTES} order by id`.execute(tx.db);
   return rows;
-};
-
-const record = async (tx: Tx, contents: readonly Contents[]): Promise<void> => {
-  await recordEvents(
-    tx,
-    contents.flatMap(({ events }) => events),
-  );
-  const others = contents.filter((each) => each.sessions.length + each.discards.length + each.reports.length > 0);
-  const byProject = [...Map.groupBy(others, ({ project_id }) => project_id)].sort(([a], [b]) => a - b);
-  for (const [projectId, each] of byProject) {
-    await recordSessions(
-      tx,
-      projectId,
-      each.flatMap(({ sessions }) => sessions),
-    );
-    await recordClientReports(
-      tx,
-      projectId,
-      each.flatMap(({ discards }) => discards),
-    );
-    await recordUserReports(
-      tx,
-      projectId,
-      each.flatMap(({ reports }) => reports),
-    );
-  }
 };
 
 /** Keeps envelopes that could not be digested wholly, with the reason, and counts them. */

@@ -107,6 +107,7 @@ export interface NormalizedEvent {
 
 /** Sessions of one release, environment and hour. An update of a session that was counted before has a `total` of 0. */
 export interface SessionCounts {
+  readonly project_id: number;
   readonly release: string;
   readonly environment: string | null;
   /** The time at which they started; rounded down to the hour. */
@@ -119,6 +120,7 @@ export interface SessionCounts {
 
 /** Events that an SDK dropped before sending them, as it reports it. */
 export interface ClientDiscard {
+  readonly project_id: number;
   readonly timestamp: string;
   readonly reason: string;
   readonly category: string;
@@ -127,6 +129,7 @@ export interface ClientDiscard {
 
 /** What a person who saw the error wrote about it. */
 export interface UserReport {
+  readonly project_id: number;
   readonly event_id: string;
   readonly name: string;
   readonly email: string;
@@ -134,6 +137,7 @@ export interface UserReport {
   readonly received_at: string;
 }
 
+export { recordAll } from './digest/record-all.ts';
 export { recordEvents } from './digest/record-events.ts';
 export { recordClientReports, recordUserReports } from './digest/reports.ts';
 export { recordSessions } from './digest/sessions.ts';

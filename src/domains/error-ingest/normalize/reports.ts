@@ -15,16 +15,18 @@ type Received = Omit<Arrived, 'event_id'>;
 
 /**
  * Reads a session, or an update of one. The first update counts the session. An error counts it once as errored: SDKs
- * send the first error of a running session, and otherwise a session that ends with its first update.
+ * send the first error of a running session, an error that nothing caught, and otherwise a session that ends with its
+ * first update.
  */
 export const readSession = (given: JsonObject, received: Received): SessionCounts[] => {
   const attrs = asObject(given.attrs) ?? {};
   const { status = 'ok' } = given;
   const isNew = given.init === true;
   const hasErrors = countOf(given.errors) > 0;
+  const isFirstError = status === 'ok' || status === 'unhandled';
   return readCounts(given, attrs, received, {
     total: isNew ? 1 : 0,
-    errored: hasErrors && status !== 'crashed' && status !== 'abnormal' && (isNew || status === 'ok') ? 1 : 0,
+    errored: hasErrors && status !== 'crashed' && status !== 'abnormal' && (isNew || isFirstError) ? 1 : 0,
     crashed: status === 'crashed' ? 1 : 0,
     abnormal: status === 'abnormal' ? 1 : 0,
   });
@@ -38,29 +40,27 @@ export const readSessions = (given: JsonObject, received: Received): SessionCoun
   return aggregates.slice(0, MAX_AGGREGATES).flatMap((item) => {
     const each = asObject(item);
     if (!each) return [];
-    const [exited, errored, crashed, abnormal] = [each.exited, each.errored, each.crashed, each.abnormal].map(countOf);
-    const counts = { errored: errored ?? 0, crashed: crashed ?? 0, abnormal: abnormal ?? 0 };
-    return readCounts(each, attrs, received, {
-      ...counts,
-      total: (exited ?? 0) + counts.errored + counts.crashed + counts.abnormal,
-    });
+    const [crashed, abnormal] = [countOf(each.crashed), countOf(each.abnormal)];
+    const errored = countOf(each.errored) + countOf(each.unhandled);
+    const total = countOf(each.exited) + errored + crashed + abnormal;
+    return readCounts(each, attrs, received, { total, errored, crashed, abnormal });
   });
 };
 
 const readCounts = (
   given: JsonObject,
   attrs: JsonObject,
-  { received_at, header }: Received,
+  { project_id, received_at, header }: Received,
   counts: Pick<SessionCounts, 'total' | 'errored' | 'crashed' | 'abnormal'>,
 ): SessionCounts[] => {
   const release = nameOf(attrs.release, 200);
   if (release === null || Object.values(counts).every((count) => count === 0)) return [];
   const started = new SenderClock(received_at, header.sent_at).readPast(given.started);
-  return [{ release, environment: nameOf(attrs.environment, 64), started, ...counts }];
+  return [{ project_id, release, environment: nameOf(attrs.environment, 64), started, ...counts }];
 };
 
 /** Reads the events that an SDK has dropped. */
-export const readClientReport = (given: JsonObject, { received_at, header }: Received): ClientDiscard[] => {
+export const readClientReport = (given: JsonObject, { project_id, received_at, header }: Received): ClientDiscard[] => {
   const timestamp = new SenderClock(received_at, header.sent_at).readPast(given.timestamp);
   const { discarded_events: events } = given;
   if (!Array.isArray(events)) return [];
@@ -69,18 +69,18 @@ export const readClientReport = (given: JsonObject, { received_at, header }: Rec
     const isNamed =
       typeof reason === 'string' && NAME.test(reason) && typeof category === 'string' && NAME.test(category);
     const count = countOf(quantity);
-    return isNamed && count > 0 ? [{ timestamp, reason, category, quantity: count }] : [];
+    return isNamed && count > 0 ? [{ project_id, timestamp, reason, category, quantity: count }] : [];
   });
 };
 
 /** Reads what a person wrote about an error. Null if it says nothing, or names no event. */
-export const readUserReport = (given: JsonObject, { received_at }: Received): UserReport | null => {
+export const readUserReport = (given: JsonObject, { project_id, received_at }: Received): UserReport | null => {
   const event_id = readEventId(given.event_id ?? given.associated_event_id);
   const text = (value: unknown, max: number) => cleanText((asText(value) ?? '').slice(0, max));
   const comments = text(given.comments ?? given.message, 4_096);
   if (event_id === null || comments === '') return null;
   const [name, email] = [text(given.name, 128), text(given.email ?? given.contact_email, 254)];
-  return { event_id, name, email, comments, received_at };
+  return { project_id, event_id, name, email, comments, received_at };
 };
 
 const countOf = (value: unknown): number =>

@@ -35,3 +35,16 @@ export const lockProjects = async (tx: Tx, ids: Iterable<number>): Promise<Reado
   // Also if nothing was inserted: another transaction may have added the row after the first look.
   return lock();
 };
+
+/** Locks the projects of what was reported, and leaves out what belongs to projects that are gone. */
+export const ofLockedProjects = async <T extends { readonly project_id: number }>(
+  tx: Tx,
+  reported: readonly T[],
+): Promise<readonly T[]> => {
+  if (reported.length === 0) return [];
+  const projects = await lockProjects(
+    tx,
+    reported.map(({ project_id }) => project_id),
+  );
+  return reported.filter(({ project_id }) => projects.has(project_id));
+};

@@ -5,7 +5,7 @@ import type { PreparedEvent } from '../prepared-event.ts';
 import { noteChangedCounts } from './announce.ts';
 import { type GroupedEvent, type GroupRow, groupEvents } from './groups.ts';
 import { ERROR_EVENTS } from './partitions.ts';
-import { lockProjects } from './projects.ts';
+import { ofLockedProjects } from './projects.ts';
 import { recordReleases, releaseKey } from './releases.ts';
 import { Tally } from './tally.ts';
 import { emitTransitions, transitionOf } from './transitions.ts';
@@ -16,18 +16,10 @@ import { thinUsers } from './users.ts';
  * is new or came back. Takes about ten statements, however many events there are. An event that is recorded already,
  * or whose project is gone, changes nothing. Returns the number of events that were recorded.
  *
- * The projects stay locked until the transaction ends, so a transaction calls it once, before `recordSessions`.
+ * The projects stay locked until the transaction ends, so a transaction calls it once.
  */
 export const recordEvents = async (tx: Tx, events: readonly PreparedEvent[]): Promise<number> => {
-  if (events.length === 0) return 0;
-  const projects = await lockProjects(
-    tx,
-    events.map(({ project_id }) => project_id),
-  );
-  const fresh = await withoutKnown(
-    tx,
-    events.filter(({ project_id }) => projects.has(project_id)),
-  );
+  const fresh = await withoutKnown(tx, await ofLockedProjects(tx, events));
   if (fresh.length === 0) return 0;
   const releases = await recordReleases(tx, fresh.flatMap(releaseOf));
   const grouped = await groupEvents(tx, fresh);
@@ -57,6 +49,7 @@ const releaseOf = ({ project_id, release, timestamp }: PreparedEvent) =>
 
 /** Leaves out events that are stored already, or that the batch has twice. */
 const withoutKnown = async (tx: Tx, events: readonly PreparedEvent[]): Promise<readonly PreparedEvent[]> => {
+  if (events.length === 0) return [];
   const unique = new Map(events.map((event) => [`${event.project_id} ${event.event_id}`, event]));
   const all = [...unique.values()];
   // The limit keeps the planner from reading whole partitions for a hash join.
@@ -176,11 +169,13 @@ const storeTallies = async (
       event_count = e.event_count + given.count,
       user_count = e.user_count + ((select count(*) from users u where u.error_id = e.id) << e.user_sampling),
       first_seen = least(e.first_seen, given.first_seen), last_seen = greatest(e.last_seen, given.last_seen),
-      level = given.level,
+      level = case when given.newest_received_at >= e.newest_received_at then given.level else e.level end,
       newest_event_id = case when given.newest_received_at >= e.newest_received_at
         then given.newest_event_id else e.newest_event_id end,
       newest_received_at = greatest(e.newest_received_at, given.newest_received_at),
       first_release_id = coalesce(e.first_release_id, given.first_release_id),
-      last_release_id = coalesce(given.last_release_id, e.last_release_id)
+      last_release_id = case when given.newest_received_at >= e.newest_received_at
+        then coalesce(given.last_release_id, e.last_release_id)
+        else coalesce(e.last_release_id, given.last_release_id) end
     from given where e.id = given.error_id`.execute(tx.db);
 };

@@ -1,26 +1,27 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import type { SessionCounts } from '../event.ts';
-import { lockProjects } from './projects.ts';
+import { ofLockedProjects } from './projects.ts';
 import { recordReleases, releaseKey } from './releases.ts';
 import { hourOf } from './tally.ts';
 
-/** Adds sessions to the releases of a project. Sessions of a project that is gone are dropped. */
-export const recordSessions = async (tx: Tx, projectId: number, sessions: readonly SessionCounts[]): Promise<void> => {
-  if (sessions.length === 0 || !(await lockProjects(tx, [projectId])).has(projectId)) return;
+/** Adds sessions to the releases of their projects. Sessions of a project that is gone are dropped. */
+export const recordSessions = async (tx: Tx, given: readonly SessionCounts[]): Promise<void> => {
+  const sessions = await ofLockedProjects(tx, given);
+  if (sessions.length === 0) return;
   const releases = await recordReleases(
     tx,
-    sessions.map(({ release, started }) => ({
-      project_id: projectId,
+    sessions.map(({ project_id, release, started }) => ({
+      project_id,
       version: release,
       first_seen: started,
       last_seen: started,
       count: 0,
     })),
   );
-  const rows = sessions.map(({ release, environment, started, ...counts }) => ({
+  const rows = sessions.map(({ project_id, release, environment, started, ...counts }) => ({
     ...counts,
-    release_id: releases.get(releaseKey(projectId, release)),
+    release_id: releases.get(releaseKey(project_id, release)),
     environment: environment ?? '',
     hour: hourOf(started),
   }));
