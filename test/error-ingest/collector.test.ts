@@ -139,6 +139,36 @@ describe('the endpoint for envelopes', () => {
     await until('the cached refusal is forgotten', async () => (await send(eventEnvelope())).status === 200);
   });
 
+  it('takes errors of a project that is archived', async () => {
+    const { send, projectId } = await makeSender(app());
+    await app().as(app().root).post(`/projects/${projectId}/archive`);
+    expect((await send(eventEnvelope())).status).toBe(200);
+    expect(await eventsOf(app(), projectId)).toHaveLength(1);
+  });
+
+  it('counts feedback as a report, and shows it with its event', async () => {
+    const { send, projectId } = await makeSender(app());
+    const [event, feedback] = [newEventId(), newEventId()];
+    const contexts = {
+      feedback: { message: 'It hangs.', name: 'Ada', contact_email: 'ada@example.com', associated_event_id: event },
+    };
+    const answer = await send(
+      envelope({ event_id: feedback }, [{ type: 'feedback' }, { event_id: feedback, contexts }]),
+    );
+    expect([answer.status, await answer.json()]).toEqual([200, { id: feedback }]);
+    expect(await eventsOf(app(), projectId)).toEqual([]);
+    const { pool } = app().hub.services;
+    const counts = await pool.query('select events, others, failed from ingest_counts where project_id = $1', [
+      projectId,
+    ]);
+    expect(counts.rows).toEqual([{ events: 0, others: 1, failed: 0 }]);
+    const reports = await pool.query(
+      `select replace(event_id::text, '-', '') as event_id, name, email, comments from error_user_reports where project_id = $1`,
+      [projectId],
+    );
+    expect(reports.rows).toEqual([{ event_id: event, name: 'Ada', email: 'ada@example.com', comments: 'It hangs.' }]);
+  });
+
   it('refuses an envelope whose DSN names another key', async () => {
     const sender = await makeSender(app());
     const other = await makeSender(app());

@@ -1,4 +1,5 @@
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { request } from 'node:http';
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { COLLECTOR, envelope, eventEnvelope, eventsOf, type Item, makeSender, newEventId } from './sending.ts';
@@ -34,6 +35,41 @@ describe('hostile envelopes', () => {
     }
     expect((await send(Buffer.alloc(21 * 1024 * 1024, 32))).status).toBe(413);
     expect(await eventsOf(app(), projectId)).toEqual([]);
+  });
+
+  it('cannot make the hub hold a large window', async () => {
+    const { send } = await makeSender(app());
+    const { ZSTD_c_contentSizeFlag: sized } = constants;
+    const statusOf = async (windowLog: number) => {
+      const packed = zstdCompressSync(eventEnvelope(), { params: { [sized]: 0 } });
+      // The header claims a window of this size (RFC 8878 §3.1.1.1.2).
+      packed[5] = (windowLog - 10) << 3;
+      return (await send(packed, { 'Content-Encoding': 'zstd' })).status;
+    };
+    expect([await statusOf(23), await statusOf(27)]).toEqual([200, 400]);
+  });
+
+  it('that are large and slow hold up no other project', async () => {
+    const [slow, other] = [await makeSender(app()), await makeSender(app())];
+    const path = `${COLLECTOR}/${slow.projectId}/envelope/?sentry_key=${slow.key.public_key}`;
+    const item = `{}\n{"type":"attachment","length":1000000}\n${'x'.repeat(400_000)}`;
+    const requests = Array.from({ length: 20 }, () => {
+      const sent = request(`${app().url}${path}`, { method: 'POST' }).on('error', () => undefined);
+      sent.write(item);
+      return sent;
+    });
+    try {
+      const body = envelope(
+        { event_id: newEventId() },
+        [{ type: 'event' }, { message: 'large' }],
+        [{ type: 'attachment' }, 'x'.repeat(400_000)],
+      );
+      for (let i = 0; i < 5; i++) expect((await other.send(body)).status).toBe(200);
+    } finally {
+      for (const sent of requests) sent.destroy();
+    }
+    expect((await slow.send(eventEnvelope())).status).toBe(200);
+    expect(await eventsOf(app(), other.projectId)).toHaveLength(1);
   });
 
   it('are refused if their encoding lies', async () => {

@@ -239,6 +239,8 @@ describe('scrubbing', () => {
     ['ssn 078-05-1120', 'ssn [Filtered]'],
     ['-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----', '[Filtered]'],
     ['sent Bearer eyJhbGciOi.abc', 'sent Bearer [Filtered]'],
+    ['got basic YWRhOnB3MTIz', 'got basic [Filtered]'],
+    ['Basic authentication failed, bearer authorization too', 'Basic authentication failed, bearer authorization too'],
     ['postgres://app:pw@db/x', 'postgres://[Filtered]@db/x'],
     ['2026-05-01 12:00:00 is a time, 127.0.0.1 an address', '2026-05-01 12:00:00 is a time, 127.0.0.1 an address'],
   ])('replaces secrets inside texts: %s', (text, wanted) => {
@@ -246,6 +248,19 @@ describe('scrubbing', () => {
       message: { formatted: wanted },
       extra: { text: wanted },
     });
+  });
+
+  it('replaces secrets also where the text is cut', () => {
+    const secret = 'postgres://app:correct-horse@db/x';
+    const text = (length: number) => `${'x'.repeat(length - 25)} ${secret}`;
+    const event = normalize({
+      message: text(8_192),
+      extra: { text: text(16_384) },
+      breadcrumbs: [{ message: text(2_048) }],
+      request: { url: `https://shop.example/${'x'.repeat(2_010)}?a=4111111111111111&b=2` },
+    });
+    expect(event.cut).toEqual(expect.arrayContaining(['message', 'extra.text', 'breadcrumbs.0.message']));
+    expect(JSON.stringify(event)).not.toMatch(/corr|41111/);
   });
 
   it('replaces secrets in JSON that the SDK sent as text, also if it was cut', () => {

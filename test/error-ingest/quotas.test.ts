@@ -37,7 +37,7 @@ describe('quotas', () => {
     // Sessions have a limit of their own.
     expect((await sender.send(sessions())).status).toBe(200);
     const refused = await sendUntilRefused(sender, sessions);
-    expect(refused.headers.get('x-sentry-rate-limits')).toMatch(new RegExp(`^\\d+:session:${scope}:quota$`));
+    expect(refused.headers.get('x-sentry-rate-limits')).toMatch(new RegExp(`^\\d+:session;feedback:${scope}:quota$`));
     expect((await eventsOf(app(), sender.projectId)).length).toBeGreaterThanOrEqual(3);
     const other = await makeSender(app());
     expect((await other.send(eventEnvelope())).status).toBe(200);

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { inflateSync } from 'node:zlib';
 import { isObject } from '#platform/json.ts';
+import { SharedSlots } from '#platform/slots.ts';
 import { readEncoding, unpack, unpackStart, unpackStream } from './decoding.ts';
 import {
   type Envelope,
@@ -32,7 +33,7 @@ export interface ReadBody {
   readonly body: readonly Buffer[];
   /** In bytes, unpacked. */
   readonly size: number;
-  /** The id that its event has. Null if the event has none, or if there is no event. */
+  /** The id of its event or feedback. Null if that has none, or if there is neither. */
   readonly event_id: string | null;
   readonly hasEvent: boolean;
   /** Whether there is anything to digest. */
@@ -70,7 +71,7 @@ export const readDsnOfStart = async ({ parts, encoding }: Incoming): Promise<unk
 };
 
 /** Reads an envelope. @throws Refusal 400 if it is broken, 413 if it is too large */
-export const readEnvelopeBody = async (incoming: Incoming): Promise<ReadBody> => {
+export const readEnvelopeBody = async (incoming: Incoming, projectId: number): Promise<ReadBody> => {
   const { encoding, parts } = incoming;
   const plain = unpackedParts(incoming);
   if (plain) {
@@ -80,18 +81,18 @@ export const readEnvelopeBody = async (incoming: Incoming): Promise<ReadBody> =>
       : rewritten(envelope);
   }
   const reader = new EnvelopeReader();
-  await streamRest(incoming, MAX_UNPACKED_BYTES, (part) => reader.push(part));
+  await streamRest(incoming, projectId, MAX_UNPACKED_BYTES, (part) => reader.push(part));
   return rewritten(reader.end());
 };
 
 /** Reads a single event. @throws Refusal 400 if it is no JSON object, 413 if it is too large */
-export const readEventBody = async (incoming: Incoming): Promise<ReadBody> => {
+export const readEventBody = async (incoming: Incoming, projectId: number): Promise<ReadBody> => {
   const { encoding, parts, ended } = incoming;
   const whole = ended ? joined(parts) : null;
   let plain = whole && unpack(whole, encoding, MAX_EVENT_BYTES);
   if (!plain) {
     const unpacked: Buffer[] = [];
-    await streamRest(incoming, MAX_EVENT_BYTES, (part) => unpacked.push(part));
+    await streamRest(incoming, projectId, MAX_EVENT_BYTES, (part) => unpacked.push(part));
     plain = Buffer.concat(unpacked);
   }
   if (plain.length > MAX_EVENT_BYTES) throw tooLarge(`an event exceeds ${MAX_EVENT_BYTES} bytes`);
@@ -120,9 +121,10 @@ const unpackedParts = ({ parts, ended, encoding }: Incoming): readonly Buffer[] 
 const lengthOf = (parts: readonly Buffer[]): number => parts.reduce((sum, { length }) => sum + length, 0);
 
 const factsOf = ({ header, items, dropped }: Envelope): Omit<ReadBody, 'encoding' | 'body' | 'size'> => {
-  const event = items.find(({ type }) => type === 'event' || type === 'feedback');
+  const event = items.find(({ type }) => type === 'event');
+  const named = event ?? items.find(({ type }) => type === 'feedback');
   return {
-    event_id: event ? (readEventId(header.event_id) ?? idOfPayload(payloadOf(event))) : null,
+    event_id: named ? (readEventId(header.event_id) ?? idOfPayload(payloadOf(named))) : null,
     hasEvent: event !== undefined,
     isEmpty: items.length === 0,
     dropped,
@@ -184,24 +186,15 @@ const collectStart = (request: IncomingMessage): Promise<Pick<Incoming, 'parts' 
   });
 };
 
-/** Large bodies that are unpacked at once. Others wait, and so do their senders. */
-const MAX_STREAMS = 8;
-let streams = 0;
-const waiting: (() => void)[] = [];
+const streams = new SharedSlots<number>({ all: 16, each: 4 });
 
-const streamRest = async (
+/** Large bodies are unpacked a few at a time, and fewer of one project. Others wait, and so do their senders. */
+const streamRest = (
   { request, encoding, parts, ended }: Incoming,
+  projectId: number,
   maxUnpackedBytes: number,
   onPart: (part: Buffer) => void,
-): Promise<void> => {
-  if (streams >= MAX_STREAMS) await new Promise<void>((resolve) => waiting.push(resolve));
-  else streams++;
-  try {
-    const limits = { maxBytes: MAX_BODY_BYTES, maxUnpackedBytes };
-    await unpackStream(parts, ended ? null : request, encoding, limits, onPart);
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else streams--;
-  }
-};
+): Promise<number> =>
+  streams.run(projectId, () =>
+    unpackStream(parts, ended ? null : request, encoding, { maxBytes: MAX_BODY_BYTES, maxUnpackedBytes }, onPart),
+  );

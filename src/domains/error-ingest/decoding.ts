@@ -1,6 +1,7 @@
 import type { Readable, Transform } from 'node:stream';
 import {
   brotliDecompressSync,
+  constants,
   createBrotliDecompress,
   createGunzip,
   createInflate,
@@ -30,6 +31,9 @@ export const readEncoding = (header: string | undefined): Encoding => {
   return encoding;
 };
 
+/** A window of 8 MiB, which is the largest that senders may use over HTTP (RFC 9659). It is held while unpacking. */
+const ZSTD_LIMITS = { [constants.ZSTD_d_windowLogMax]: 23 };
+
 /** Unpacks a body. Null if it has more than `maxBytes`. @throws Refusal 400 if it is broken */
 export const unpack = (body: Buffer, encoding: Encoding, maxBytes: number): Buffer | null => {
   try {
@@ -46,7 +50,7 @@ const unpackers: Readonly<Record<Encoding, (body: Buffer, options: { maxOutputLe
   // The standard says zlib, but some senders leave its header out.
   deflate: (body, options) => (hasZlibHeader(body) ? inflateSync(body, options) : inflateRawSync(body, options)),
   br: (body, options) => brotliDecompressSync(body, options),
-  zstd: (body, options) => zstdDecompressSync(body, options),
+  zstd: (body, options) => zstdDecompressSync(body, { ...options, params: ZSTD_LIMITS }),
 };
 
 /**
@@ -164,7 +168,7 @@ const createUnpacker = (encoding: Exclude<Encoding, 'identity'>, zlibHeader: boo
     case 'br':
       return createBrotliDecompress();
     case 'zstd':
-      return createZstdDecompress();
+      return createZstdDecompress({ params: ZSTD_LIMITS });
   }
 };
 

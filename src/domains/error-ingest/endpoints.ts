@@ -102,14 +102,14 @@ const take = async (
   const { incoming, key } = await openBody(services, intake, request, projectId, named);
   let read: ReadBody;
   try {
-    read = await (form === 'envelope' ? readEnvelopeBody(incoming) : readEventBody(incoming));
+    read = await (form === 'envelope' ? readEnvelopeBody : readEventBody)(incoming, key.project_id);
     if (named && read.dsn !== undefined) await requireSameKey(services, projectId, named, read.dsn);
   } catch (error) {
     if (error instanceof Refusal) intake.noteInvalid(key);
     throw error;
   }
   if (read.dropped > 0) intake.noteDropped(key, read.dropped);
-  const event_id = read.hasEvent ? (read.event_id ?? randomUUID().replaceAll('-', '')) : null;
+  const event_id = read.event_id ?? (read.hasEvent ? randomUUID().replaceAll('-', '') : null);
   if (!read.isEmpty) {
     await intake.accept(key, read.hasEvent ? 'events' : 'others', {
       ...{ project_id: key.project_id, key_id: key.id, event_id, form, address: request.ip },

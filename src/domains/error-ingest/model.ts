@@ -20,7 +20,7 @@ export const WHOLE_UNPACKED_BYTES = 2 * MEBIBYTE;
 export interface Arrival {
   readonly project_id: number;
   readonly key_id: number;
-  /** 32 hex digits. Null if it has no event. */
+  /** 32 hex digits. Null if it has neither an event nor feedback with an id. */
   readonly event_id: string | null;
   readonly form: Form;
   readonly encoding: Encoding;

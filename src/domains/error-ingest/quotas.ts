@@ -31,7 +31,7 @@ interface Admitted extends IngestKey {
 }
 
 const MINUTE_MS = 60_000;
-const CATEGORIES: Readonly<Record<Category, string>> = { events: 'error;default', others: 'session' };
+const CATEGORIES: Readonly<Record<Category, string>> = { events: 'error;default', others: 'session;feedback' };
 
 /**
  * The quotas of keys and projects, by minutes. Each group that is stored tells what all processes together have sent, so

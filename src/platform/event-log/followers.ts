@@ -4,13 +4,13 @@ import type { CreateContext } from '../create-context.ts';
 import { isTransient } from '../db/failures.ts';
 import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
+import { Slots } from '../slots.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
 import { countBetween } from './ranges.ts';
 import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
 import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
-import { Slots } from './slots.ts';
 
 /** A durable reader of the log. It handles every event exactly once and in order. One process at a time runs it. */
 export interface Follower {

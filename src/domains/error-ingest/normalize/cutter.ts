@@ -78,6 +78,8 @@ export class Cutter {
 }
 
 const MAX_KEY = 200;
+/** Longer than a password in a URL can be. */
+const MAX_SECRET = 512;
 
 const walk = (value: unknown, depth: number, budget: Budget): unknown => {
   budget.left -= VALUE_COST;
@@ -95,7 +97,8 @@ const walkText = (text: string, budget: Budget): string => {
   budget.left -= text.length;
   if (text.length <= max) return cleanText(scrubText(text));
   budget.isCut = true;
-  return cleanText(scrubText(text.slice(0, max))) + MARK;
+  // A little more than is kept, so that a secret at the end is found as a whole.
+  return cleanText(scrubText(text.slice(0, max + MAX_SECRET)).slice(0, max)) + MARK;
 };
 
 const walkList = (list: readonly unknown[], depth: number, budget: Budget): unknown[] => {

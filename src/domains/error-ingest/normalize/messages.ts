@@ -54,13 +54,12 @@ export const readBreadcrumbs = (value: unknown, clock: SenderClock, cutter: Cutt
 
 const readBreadcrumb = (given: JsonObject, clock: SenderClock, cutter: Cutter, path: string): NormalizedBreadcrumb => {
   const data = asObject(given.data);
-  const message = textOf(given.message, 2_048, cutter, `${path}.message`);
   return {
     timestamp: clock.read(given.timestamp),
     type: textOf(given.type, 64, cutter, `${path}.type`),
     category: textOf(given.category, 128, cutter, `${path}.category`),
     level: textOf(given.level, 32, cutter, `${path}.level`),
-    message: message === null ? null : scrubText(message),
+    message: textOf(scrubText(asText(given.message) ?? ''), 2_048, cutter, `${path}.message`),
     data: data && cutter.object(data, CRUMB_DATA, CRUMB_DATA.characters, `${path}.data`),
   };
 };

@@ -14,9 +14,8 @@ const MAX_HEADER = 1_024;
 export const readRequest = (given: JsonObject | null, cutter: Cutter): NormalizedRequest | null => {
   if (!given) return null;
   const env = asObject(given.env);
-  const url = textOf(given.url, 2_048, cutter, 'request.url');
   return {
-    url: url === null ? null : scrubUrl(url),
+    url: textOf(scrubUrl(asText(given.url) ?? ''), 2_048, cutter, 'request.url'),
     method: textOf(given.method, 32, cutter, 'request.method'),
     query_string: readQueryString(given.query_string, cutter),
     cookies: readCookies(given.cookies, cutter),

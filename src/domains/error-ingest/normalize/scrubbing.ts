@@ -31,7 +31,8 @@ const IBAN_COUNTRIES =
 /** Each pattern takes time linear in the text, because its repetitions are bounded or cannot overlap. */
 const SECRET_VALUES: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]{1,40}-----[\s\S]*?(?:-----END [A-Z ]{1,40}-----|$)/g, FILTERED],
-  [/\b(bearer|basic) {1,4}[\w.~+/=-]{8,}/gi, `$1 ${FILTERED}`],
+  // Words, as in "basic authentication", have no digits and no capital letters inside.
+  [/\b([Bb]earer|BEARER|[Bb]asic|BASIC) {1,4}(?=[\w.~+/-]*[\d=]|[\w.~+/-]+[A-Z])[\w.~+/=-]{8,}/g, `$1 ${FILTERED}`],
   [/\b([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/?#@:]{0,200}:[^\s/?#@]{1,200}@/gi, `$1${FILTERED}@`],
   [new RegExp(`\\b(?:${IBAN_COUNTRIES})\\d\\d(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\\b`, 'g'), FILTERED],
   [/(?<![\w.-])(?:3[47]\d\d|4\d{3}|5[1-5]\d\d|6011|65\d\d)(?:[ -]?\d){11,12}(?![\w.-])/g, FILTERED],
