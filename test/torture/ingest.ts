@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { envelope, newEventId } from '../error-ingest/sending.ts';
+import { envelope, type Item, newEventId } from '../error-ingest/sending.ts';
 import { until } from '../support/until.ts';
 import { randomFrom, within } from './bounded.ts';
 import { type Breakage, Cluster } from './cluster.ts';
@@ -20,7 +20,7 @@ const SENDERS = 8;
 
 /**
  * Reports events while processes of the hub are killed with SIGKILL and Postgres restarts or crashes. Then lets the
- * digest finish and compares: every event that was answered with 200 is found once, every session that was answered is
+ * digest finish and compares: every event that was answered with 200 is found once, the session that came with it is
  * counted once, and the counts of the errors agree with the events.
  */
 export const tortureIngest = async (options: TortureOptions): Promise<Rounds & Verdict> =>
@@ -74,6 +74,8 @@ class IngestScene implements Scene<Verdict> {
       ...{ event_id: id, environment: `e${n}`, message: `error of sender ${n}`, fingerprint: [`group ${n % 3}`] },
       ...{ user: { id: String(n) }, extra: { filler: 'x'.repeat(n * 500) } },
     };
+    const attrs = { release: `shop@${n % 2}` };
+    const session: Item = [{ type: 'session' }, { sid: id, init: true, started: new Date().toISOString(), attrs }];
     this.#sent.set(id, false);
     try {
       const url = await within(2_000, 'a hub', this.#cluster.url(n));
@@ -81,7 +83,7 @@ class IngestScene implements Scene<Verdict> {
         `${url}/api/v4/error_tracking/collector/api/${this.#projectId}/envelope/?sentry_key=${this.#key}`,
         {
           method: 'POST',
-          body: new Uint8Array(gzipSync(envelope({ event_id: id }, [{ type: 'event' }, event]))),
+          body: new Uint8Array(gzipSync(envelope({ event_id: id }, [{ type: 'event' }, event], session))),
           headers: { 'content-encoding': 'gzip' },
           signal: AbortSignal.timeout(20_000),
         },
@@ -127,12 +129,15 @@ class IngestScene implements Scene<Verdict> {
       `select (select sum(event_count) from errors where project_id = $1)::int as counted,
          (select sum(event_count) from error_project_hours where project_id = $1)::int as by_hour,
          (select count(*) from errors where project_id = $1)::int as errors,
+         (select sum(h.total) from error_session_hours h join error_releases r on r.id = h.release_id
+          where r.project_id = $1)::int as sessions,
          (select count(*) from ingest_failures)::int as failures`,
       [this.#projectId],
     );
-    const { counted, by_hour, errors, failures } = counts ?? {};
+    const { counted, by_hour, sessions, errors, failures } = counts ?? {};
     if (counted !== found.size) problems.push(`the errors count ${counted} events of ${found.size}`);
     if (by_hour !== found.size) problems.push(`the hours count ${by_hour} events of ${found.size}`);
+    if (sessions !== found.size) problems.push(`${sessions} sessions are counted of ${found.size}`);
     if (Number(errors) > 3) problems.push(`there are ${errors} errors of 3 fingerprints`);
     if (failures !== 0) problems.push(`${failures} envelopes were set aside`);
     const accepted = this.#accepted;
