@@ -223,7 +223,7 @@ describe('the box that offers to merge', () => {
   });
 
   it('merges with the errors that frontends know', async () => {
-    const { owner, named, at } = await setUp();
+    const { owner, named, at, path } = await setUp();
     const { sha } = (await owner.get(at)).body;
     const accept = async (input: Record<string, unknown>) => {
       const { data } = await owner.graphql(
@@ -239,6 +239,9 @@ describe('the box that offers to merge', () => {
     await mutate(owner, 'mergeRequestSetDraft', { ...named, draft: true });
     expect((await accept({})).errors).toEqual(['This branch cannot be merged']);
     await mutate(owner, 'mergeRequestSetDraft', { ...named, draft: false });
+    await owner.post(`${path}/push_rule`, { commit_message_regex: '^Never' });
+    expect((await accept({})).errors).toEqual(['Pre-merge hooks failed']);
+    await owner.delete(`${path}/push_rule`);
     expect(await accept({})).toEqual({ mergeRequest: { state: 'merged' }, errors: [] });
     expect((await accept({})).errors).toEqual(['This branch cannot be merged']);
   });

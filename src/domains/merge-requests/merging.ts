@@ -1,10 +1,10 @@
 import { isComplete } from '#domains/ci/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { conflict, DomainError, unauthenticated, unprocessable } from '#platform/errors.ts';
+import { conflict, DomainError, unauthenticated } from '#platform/errors.ts';
 import { scheduleAutoMerge } from './auto-merge.ts';
 import { type DetailedMergeStatus, isOfHead, mergeabilityByIds } from './mergeability.ts';
-import { failed, land, type MergeOptions, UNMERGEABLE } from './merging/landing.ts';
+import { failed, land, type MergeOptions, MergeRefused } from './merging/landing.ts';
 import { mayMerge } from './policy.ts';
 import { getMergeRequest, headPipelinesByIds, type MergeRequestRow } from './queries.ts';
 import { refreshNow } from './versions.ts';
@@ -92,7 +92,7 @@ const mergeOnce = async (
     // A branch or the merge request has moved, or somebody else merges. All of these show in the next round.
     current = (await findProject(ctx, { id: project.id })) ?? current;
   }
-  throw unprocessable(UNMERGEABLE);
+  throw new MergeRefused('moved');
 };
 
 /** Returns whether the merge has to wait. Throws if it is refused, in the order of the reference. */
@@ -109,8 +109,8 @@ const judge = async (
   // CI is asked before the code. Nothing waits until the code changes.
   const waits = await decide(ctx, project, row, isCodeInTheWay ? ci_status : status);
   if (waits === null || (waits && isCodeInTheWay)) throw new DomainError('not_allowed', '405 Method Not Allowed');
-  if (status === 'conflict') throw unprocessable(UNMERGEABLE);
-  if (status === 'need_rebase') throw await failed(ctx, project, row, NEEDS_REBASE);
+  if (status === 'conflict') throw new MergeRefused('code');
+  if (status === 'need_rebase') throw await failed(ctx, project, row, NEEDS_REBASE, 'code');
   if (sha !== undefined && sha !== row.diff_head_sha) {
     throw conflict(`SHA does not match HEAD of source branch: ${row.diff_head_sha}`);
   }

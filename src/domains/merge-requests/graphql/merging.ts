@@ -4,6 +4,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { conflict, DomainError, unprocessable } from '#platform/errors.ts';
 import { cancelAutoMerge } from '../auto-merge.ts';
 import { MergeRequestRef } from '../graphql.ts';
+import { MergeRefused } from '../merging/landing.ts';
 import { cherryPickMergeRequest, revertMergeRequest } from '../merging/picking.ts';
 import { mergeMergeRequest } from '../merging.ts';
 import { requestRebase } from '../rebasing.ts';
@@ -53,12 +54,18 @@ mutationField('mergeRequestAccept', {
   },
 });
 
+const REFUSALS = {
+  code: 'This branch cannot be merged',
+  push_rule: 'Pre-merge hooks failed',
+  moved: 'The merge failed',
+} as const satisfies Record<MergeRefused['why'], string>;
+
 /** Frontends match on these words (reference: merge-requests §8). */
 const inWordsOfFrontends = (error: unknown): unknown => {
   if (!(error instanceof DomainError)) return error;
   if (error.code === 'conflict') return unprocessable('The merge-head is not at the anticipated SHA');
   if (error.code === 'not_allowed') return unprocessable('This branch cannot be merged');
-  return error.code === 'unprocessable' ? unprocessable('The merge failed') : error;
+  return error instanceof MergeRefused ? unprocessable(REFUSALS[error.why]) : error;
 };
 
 mutationField('mergeRequestCancelAutoMerge', {

@@ -13,7 +13,7 @@ import { moveRefs } from '#domains/repositories/pushes.ts';
 import type { KnownCommits } from '#domains/repositories/ref-updates.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
-import { DomainError, unauthenticated, unprocessable } from '#platform/errors.ts';
+import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit, CommitsToMerge } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
@@ -59,7 +59,17 @@ type Intent = z.output<typeof intentSchema>;
 
 /** Longer than moving a ref may take. */
 const SETTLE_AFTER_MS = 120_000;
-export const UNMERGEABLE = 'Branch cannot be merged';
+
+/** The merge was tried and refused. */
+export class MergeRefused extends DomainError {
+  /** The commits do not merge as the project wants it, the push rule forbids them, or the branches kept moving. */
+  readonly why: 'code' | 'push_rule' | 'moved';
+
+  constructor(why: MergeRefused['why']) {
+    super('unprocessable', 'Branch cannot be merged');
+    this.why = why;
+  }
+}
 
 /** Makes the commits and moves the target branch. Returns null if something moved meanwhile, and nothing has changed. */
 export const land = async (
@@ -72,7 +82,7 @@ export const land = async (
   const ref = branchRef(row.target_branch);
   const start = await git.resolve(project.disk_path, ref);
   const head = row.diff_head_sha;
-  if (start === null || head === null) throw unprocessable(UNMERGEABLE);
+  if (start === null || head === null) throw new MergeRefused('code');
   const { merge_method } = project;
   const squashes = squashOnMerge({ squash: input.squash ?? row.squash }, project);
   // The target branch has moved since the check.
@@ -111,9 +121,9 @@ export const land = async (
   const merged = await git.mergeCommits(project.disk_path, merging, async (oid, objects) => {
     const moved = { ref, oldOid: start, newOid: oid };
     const [refused] = rule ? await refusalsOfObjects(ctx, project, forMerge(rule), [moved], objects) : [];
-    if (refused) throw await failed(ctx, project, row, refused.reason);
+    if (refused) throw await failed(ctx, project, row, refused.reason, 'push_rule');
   });
-  if ('failed' in merged) throw unprocessable(UNMERGEABLE);
+  if ('failed' in merged) throw new MergeRefused('code');
   const wantsRemoval = input.should_remove_source_branch ?? row.force_remove_source_branch ?? false;
   const source = row.source_project_id === null ? null : await findProject(ctx, { id: row.source_project_id });
   const intent: Intent = {
@@ -275,7 +285,8 @@ export const failed = async (
   project: ProjectRow,
   row: MergeRequestRow,
   merge_error: string,
-): Promise<DomainError> => {
+  why: MergeRefused['why'],
+): Promise<MergeRefused> => {
   await ctx.transaction(async (tx) => {
     const before = await lockMergeRequest(tx, project, row);
     if (before.merge_error === merge_error) return;
@@ -285,5 +296,5 @@ export const failed = async (
       merge_error: { previous: before.merge_error, current: merge_error },
     });
   });
-  return unprocessable(UNMERGEABLE);
+  return new MergeRefused(why);
 };
