@@ -22,6 +22,7 @@ import { foldSizes, removeDue } from '#domains/groups/jobs.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { tellOwners } from '#domains/hooks/owners.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
+import { compareClosed } from '#domains/merge-requests/closed-approvals.ts';
 import { followBranch } from '#domains/merge-requests/followers.ts';
 import { dropFiles } from '#domains/merge-requests/merged-versions.ts';
 import { autoMerge } from '#domains/merge-requests/merging/auto-merging.ts';
@@ -126,6 +127,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(settlePushes),
   runnable(settleFirstPush),
   runnable(followBranch),
+  runnable(compareClosed),
   runnable(recheckTarget),
   runnable(refreshMergeRequest),
   runnable(tellUnblocked),

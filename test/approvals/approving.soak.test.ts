@@ -244,6 +244,29 @@ describe('pushes', () => {
     }
   });
 
+  it('remove approvals of closed merge requests too', async () => {
+    const review = await makeReview(app());
+    const { ada, author, owner, path, at, users } = review;
+    await ada.post(`${at}/approve`);
+    await author.put(at, { state_event: 'close' });
+    await commitFiles(owner, path, { branch: 'main', files: { 'other.txt': 'x' } });
+    const same = { action: 'create', file_path: 'new.txt', content: 'text\n' };
+    const rebase = { branch: 'feature', start_branch: 'main', force: true, commit_message: 'Rebased', actions: [same] };
+    expect((await author.post(`${path}/repository/commits`, rebase)).status).toBe(201);
+    await app().settle();
+    expect(await approvers(review)).toEqual([users.ada.id]);
+    await commitFiles(author, path, { branch: 'feature', files: { 'more.txt': 'x' } });
+    await app().settle();
+    expect(await approvers(review)).toEqual([]);
+    const notes = (await owner.get(`${at}/notes`)).body.map(({ body }: { readonly body: string }) => body);
+    expect(notes).toContain(`revoked approvals from @${users.ada.username}`);
+    // It has no version of the push until it is open again.
+    expect((await owner.get(`${at}/versions`)).body).toHaveLength(1);
+    await author.put(at, { state_event: 'reopen' });
+    await app().settle();
+    expect((await owner.get(`${at}/versions`)).body).toHaveLength(2);
+  });
+
   it('keep approvals where settings say so', async () => {
     const review = await makeReview(app());
     await setSettings(app(), review.project.id, { retain_approvals_on_push: true });

@@ -29,6 +29,19 @@ describe('merging', () => {
     expect((await ada.post(`${at}/unapprove`)).status).toBe(403);
   });
 
+  it('tells what is missing before it tells that the merge request is closed', async () => {
+    const { ada, author, at, project } = await makeReview(app());
+    await insertRule(app(), { project_id: project.id }, { rule_type: 'any_approver', approvals_required: 1 });
+    const statusNow = async () => (await author.get(at)).body.detailed_merge_status;
+    await author.put(at, { state_event: 'close' });
+    expect(await statusNow()).toBe('not_approved');
+    await author.put(at, { state_event: 'reopen' });
+    await app().settle();
+    await ada.post(`${at}/approve`);
+    await author.put(at, { state_event: 'close' });
+    expect(await statusNow()).toBe('not_open');
+  });
+
   it('does not count the approvals of people who have lost their access', async () => {
     const { ada, reporter, owner, at, path, project, people, users } = await makeReview(app());
     await insertRule(app(), { project_id: project.id }, { rule_type: 'any_approver', approvals_required: 2 });

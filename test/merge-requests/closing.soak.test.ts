@@ -96,6 +96,28 @@ describe('a deleted target branch', () => {
     ]);
     expect(await tipOf(owner, path, 'feature')).toBeUndefined();
   });
+
+  it('leaves a merge request open that cannot be merged until the branch is back', async () => {
+    const { owner, path } = await makeMergeRequest(app());
+    await owner.post(`${path}/repository/branches`, { branch: 'release', ref: 'main' });
+    const opened = { source_branch: 'feature', target_branch: 'release', title: 'For the release' };
+    const { body } = await owner.post(`${path}/merge_requests`, opened);
+    await app().settle();
+    const at = `${path}/merge_requests/${body.iid}`;
+    const before = (await owner.get(at)).body;
+    expect(before).toMatchObject({ detailed_merge_status: 'mergeable', changes_count: '2' });
+    await owner.delete(`${path}/repository/branches/release`);
+    await app().settle();
+    const { diff_refs } = before;
+    const missing = { state: 'opened', detailed_merge_status: 'commits_status', changes_count: '2', diff_refs };
+    expect((await owner.get(at)).body).toMatchObject(missing);
+    expect((await owner.put(`${at}/merge`)).status).toBe(405);
+    expect((await owner.get(`${at}/versions`)).body).toHaveLength(1);
+    await owner.post(`${path}/repository/branches`, { branch: 'release', ref: 'main' });
+    await app().settle();
+    expect((await owner.get(at)).body).toMatchObject({ detailed_merge_status: 'mergeable' });
+    expect((await owner.put(`${at}/merge`)).status).toBe(200);
+  });
 });
 
 describe('the push rule of the target', () => {

@@ -209,14 +209,21 @@ describe('opening a merge request', () => {
     await owner.post(`${path}/repository/branches`, { branch: 'same', ref: 'main' });
     await opened(owner, path, { source_branch: 'same' });
     await opened(owner, path, { source_branch: 'missing' });
+    await opened(owner, path, { target_branch: 'missing' });
     await app().settle();
-    for (const iid of [1, 2]) {
+    for (const iid of [1, 2, 3]) {
       expect((await owner.get(`${path}/merge_requests/${iid}`)).body).toMatchObject({
         detailed_merge_status: 'commits_status',
         changes_count: '0',
         prepared_at: expect.any(String),
       });
     }
+    await owner.post(`${path}/repository/branches`, { branch: 'missing', ref: 'main' });
+    await app().settle();
+    expect((await owner.get(`${path}/merge_requests/3`)).body).toMatchObject({
+      detailed_merge_status: 'mergeable',
+      changes_count: '1',
+    });
   });
 
   it('proposes a branch of a fork to its source', async () => {

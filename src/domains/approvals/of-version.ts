@@ -56,6 +56,18 @@ export const approvalsOfVersion = async (
   };
 };
 
+/** Returns the same for a merge request that gets no version. Its other approvals stay those of its head. */
+export const outdatedApprovals = async (
+  ctx: Context,
+  project: ProjectRow,
+  subject: Subject,
+  compared: ComparedCommits & { readonly head: string },
+): Promise<OutdatedApprovals> => {
+  const stale = await staleApprovals(ctx, subject, compared.head);
+  const { removed, system_action } = stale.length === 0 ? NOTHING : await compareChanges(ctx, project, stale, compared);
+  return { user_ids: removed.map(({ user_id }) => user_id), system_action };
+};
+
 interface Comparison {
   readonly removed: readonly Approval[];
   /** The digest of the changes now. */

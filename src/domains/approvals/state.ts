@@ -124,7 +124,7 @@ export type ApprovalObstacle = 'requested_changes' | 'approvals_syncing' | 'not_
 
 /**
  * Returns why approvals keep merge requests from being merged, by id. Merge requests that they do not keep, and those
- * that are not open, are absent.
+ * that are merged, are absent.
  */
 export const approvalObstacles = async (
   ctx: Context,
@@ -140,7 +140,7 @@ export const approvalObstacles = async (
         or exists (select from approval_rules r where r.namespace_id = any (n.traversal_ids))
         or exists (select from code_owner_rules r where r.merge_request_id = mr.id) as is_governed
     from merge_requests mr join projects p on p.id = mr.project_id join namespaces n on n.id = p.namespace_id
-    where mr.id = any (${ids}::bigint[]) and mr.state in ('opened', 'locked')`.execute(ctx.db);
+    where mr.id = any (${ids}::bigint[]) and mr.state <> 'merged'`.execute(ctx.db);
   const states = await approvalStates(
     ctx,
     rows.flatMap(({ id, is_governed }) => (is_governed ? [id] : [])),

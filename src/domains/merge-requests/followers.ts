@@ -5,11 +5,12 @@ import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { pushReceived } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { endAutoMerge } from './auto-merge.ts';
+import { compareClosed } from './closed-approvals.ts';
 import { updateMergeRequest } from './commands.ts';
 import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
 import { branchNote } from './pushed-commits.ts';
@@ -25,14 +26,17 @@ export const followPushes = defineFollower({
   payloads: false,
   wants: ({ kind }) => kind === pushReceived.kind,
   handle: async (tx, events) => {
-    // Only branches of open merge requests: most pushes are to none.
+    // Only branches of open merge requests, and of closed ones with approvals: most pushes are to none.
     const { rows } = await sql<{ project_id: number; ref: string; actor_id: number | null }>`
       select events.project_id, events.payload ->> 'ref' as ref, (array_agg(events.actor_id order by events.id desc))[1] as actor_id
       from events
       where events.position = any (${events.map(({ position }) => position)}::bigint[]) and exists (
         select from merge_requests mr where mr.state = 'opened' and (
           (mr.project_id = events.project_id and mr.target_branch = ${SHORT_NAME})
-          or (mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME})))
+          or (mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME}))
+        union all
+        select from merge_requests mr where mr.state = 'closed' and ${IS_APPROVED}
+          and mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME})
       group by 1, 2`.execute(tx.db);
     for (const { project_id, ref, actor_id } of rows) {
       tx.enqueue(
@@ -47,9 +51,14 @@ export const followPushes = defineFollower({
 /** `refs/heads/main` without its prefix. */
 const SHORT_NAME = sql<string>`substr(events.payload ->> 'ref', 12)`;
 
+/** The row `mr` has an approval. */
+const IS_APPROVED = sql<boolean>`exists (
+  select from merge_request_approvals a where a.merge_request_id = mr.id)`;
+
 /**
  * The job `merge_requests.follow_branch`, in the order of the reference (merge-requests §2): closes merge requests whose
- * source branch is gone, marks those as merged whose head the target branch contains, and refreshes the others.
+ * source branch is gone, marks those as merged whose head the target branch contains, and refreshes the others. Those
+ * whose target branch is gone stay open. Approvals of closed ones are compared with the push.
  */
 export const followBranch = defineJob({
   name: 'merge_requests.follow_branch',
@@ -65,6 +74,10 @@ export const followBranch = defineJob({
       for (const row of await openOnes(ctx, { source: project, branch }))
         await endMergeRequest(ctx, row, 'closed', user_id);
       await retarget(ctx, project, branch);
+      const left = await openOnes(ctx, { target: project, branch });
+      await ctx.transaction(async (tx) => {
+        for (const { id } of left) tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+      });
       return;
     }
     const into = await openOnes(ctx, { target: project, branch });
@@ -86,9 +99,20 @@ export const followBranch = defineJob({
         tx.enqueue(refreshMergeRequest, { id, user_id }, { key: `merge_requests.refresh:${id}` });
       if (into.some(({ id }) => !ended.has(id)))
         tx.enqueue(recheckTarget, { project_id, branch }, { key: `merge_requests.recheck:${project_id}:${branch}` });
+      for (const id of await closedApproved(tx, project, branch))
+        tx.enqueue(compareClosed, { id, user_id }, { key: `merge_requests.compare_closed:${id}` });
     });
   },
 });
+
+/** Returns the ids of the closed merge requests from the branch that have approvals. */
+const closedApproved = async (tx: Tx, { id }: ProjectRow, branch: string): Promise<readonly number[]> => {
+  const { rows } = await sql<{ id: number }>`
+    select mr.id from merge_requests mr
+    where mr.source_project_id = ${id} and mr.source_branch = ${branch} and mr.state = 'closed' and ${IS_APPROVED}
+    order by mr.id`.execute(tx.db);
+  return rows.map((row) => row.id);
+};
 
 /** How many merge requests follow when their target branch was merged and deleted (reference: merge-requests §2). */
 const MAX_RETARGETED = 4;

@@ -48,7 +48,7 @@ type SeenRow = Pick<MergeRequestRow, 'id' | 'state' | 'draft' | 'merge_status' |
 interface Facts extends SeenRow {
   readonly is_blocked: boolean;
   readonly is_early: boolean;
-  /** The newest version has no commits, or its branch or project does not exist. */
+  /** The newest version has no commits, or one of the branches or the source project does not exist. */
   readonly is_empty: boolean;
   readonly has_open_discussions: boolean;
   readonly title: string;
@@ -111,7 +111,7 @@ export const IS_UNRESOLVED = sql<boolean>`(not notes.system
   and notes.type in ('DiffNote', 'DiscussionNote') and notes.resolved_at is null)`;
 
 /** The row `mr` waits for another merge request. */
-const IS_BLOCKED = sql<boolean>`(mr.state in ('opened', 'locked') and exists (
+const IS_BLOCKED = sql<boolean>`(mr.state <> 'merged' and exists (
   select from merge_request_blocks b join merge_requests blocking on blocking.id = b.blocking_id
   where b.blocked_id = mr.id and blocking.state <> 'merged'))`;
 
@@ -127,7 +127,7 @@ const readFacts = async (ctx: Context, ids: readonly number[]): Promise<readonly
     select mr.id, mr.title, p.merge_request_title_regex as title_regex, mr.state, mr.draft, mr.merge_status, mr.diff_head_sha, mr.merge_when_pipeline_succeeds,
       ${IS_BLOCKED} as is_blocked,
       coalesce(mr.merge_after > ${ctx.clock.now().toISOString()}::timestamptz, false) as is_early,
-      mr.source_project_id is null or exists (
+      mr.source_project_id is null or mr.branch_missing or exists (
         select from merge_request_diffs d
         where d.merge_request_id = mr.id and d.is_latest and d.state = 'empty') as is_empty,
       p.only_allow_merge_if_all_discussions_are_resolved and exists (

@@ -57,6 +57,7 @@ export const STORED: readonly StoredColumn[] = [
   'merge_params',
   'merge_after',
   'needs_rebase',
+  'branch_missing',
   'rebasing',
   'merge_status',
   'merge_error',

@@ -95,7 +95,7 @@ const openInto = async (ctx: Context, project: ProjectRow, branch: string): Prom
   const { rows } = await sql<OpenInto>`
     select mr.id, mr.iid, mr.source_project_id, mr.source_branch, mr.merge_status, mr.needs_rebase, d.head_commit_sha as head,
       d.base_commit_sha as base, d.start_commit_sha as start, coalesce(d.commits_count, 0) as commits_count,
-      (d.id is null or mr.prepared_at is null or mr.merge_when_pipeline_succeeds
+      (d.id is null or mr.prepared_at is null or mr.merge_when_pipeline_succeeds or mr.branch_missing
         or mr.diff_head_sha is distinct from d.head_commit_sha) as is_special
     from merge_requests mr left join merge_request_diffs d on d.merge_request_id = mr.id and d.is_latest
     where mr.project_id = ${project.id} and mr.target_branch = ${branch} and mr.state = 'opened'

@@ -90,10 +90,15 @@ interface Version {
   readonly mergeStatus: 'can_be_merged' | 'cannot_be_merged';
   /** The head lacks commits of the target branch. */
   readonly needsRebase: boolean;
+  /** Without one of the branches there is nothing to compare. The versions stay as they are. */
+  readonly branchMissing: boolean;
 }
 
 /** Returns the head of the source branch and its repository, or null if the branch or its project is gone. */
-const headOf = async (ctx: Context, row: MergeRequestRow): Promise<PlacedCommit | null> => {
+export const headOf = async (
+  ctx: Context,
+  row: Pick<MergeRequestRow, 'source_project_id' | 'source_branch'>,
+): Promise<PlacedCommit | null> => {
   if (row.source_project_id === null) return null;
   // The caller may not see the fork.
   const source = await findProject({ ...ctx, actor: systemActor }, { id: row.source_project_id });
@@ -108,7 +113,9 @@ const NOTHING = {
   commits: [],
   commitsCount: 0,
   diff: null,
+  mergeStatus: 'cannot_be_merged',
   needsRebase: false,
+  branchMissing: true,
 } as const;
 
 /** Reads the branches and copies what the target project lacks. */
@@ -116,15 +123,19 @@ const readVersion = async (ctx: Context, project: ProjectRow, row: MergeRequestR
   const { git } = ctx.services;
   const path = project.disk_path;
   const source = await headOf(ctx, row);
-  if (!source) return { ...NOTHING, mergeStatus: 'cannot_be_merged' };
+  if (!source) return NOTHING;
   const head = source.oid;
   const start = await git.resolve(path, branchRef(row.target_branch));
   const standing = start && (await findStanding(ctx, project, row, { start, head }));
   if (standing) return standing;
   if (source.path !== path) await git.copyCommit(path, source);
-  const not = start ? [start] : [];
+  if (start === null) {
+    await git.updateRefs(path, [{ ref: `refs/keep-around/${head}`, newOid: head }]);
+    return { ...NOTHING, head };
+  }
+  const not = [start];
   const [base, commitsCount] = await Promise.all([
-    start && git.mergeBase(path, [start, head]),
+    git.mergeBase(path, [start, head]),
     git.countCommits(path, { from: head, not }),
   ]);
   const kept = new Set(base === null ? [head] : [head, base]);
@@ -132,7 +143,7 @@ const readVersion = async (ctx: Context, project: ProjectRow, row: MergeRequestR
     path,
     [...kept].map((oid) => ({ ref: `refs/keep-around/${oid}`, newOid: oid })),
   );
-  const isMergeable = start !== null && base !== null && commitsCount > 0;
+  const isMergeable = base !== null && commitsCount > 0;
   const merged = isMergeable ? await refreshMergeRef(ctx, project, row, { start, head }) : null;
   const mergeStatus = merged === null ? 'cannot_be_merged' : 'can_be_merged';
   const isNew = !(await hasVersion(ctx, row.id, { head, base }));
@@ -140,7 +151,8 @@ const readVersion = async (ctx: Context, project: ProjectRow, row: MergeRequestR
   const bounds = await diffBounds(ctx);
   const found = isNew ? await git.diff(path, base, head, bounds) : null;
   const diff = found && { ...found, collapsed: collapsedFiles(found.files, bounds) };
-  return { head, base, start, commits, commitsCount, diff, mergeStatus, needsRebase: base !== start };
+  const needsRebase = base !== start;
+  return { head, base, start, commits, commitsCount, diff, mergeStatus, needsRebase, branchMissing: false };
 };
 
 /** Returns the newest version if it is of the current tips and they merge cleanly. Starts no process of git. */
@@ -163,6 +175,7 @@ const findStanding = async (
     diff: null,
     mergeStatus: 'can_be_merged',
     needsRebase,
+    branchMissing: false,
   };
 };
 
@@ -200,7 +213,7 @@ const settle = async (
 ): Promise<void> => {
   const before = await lockMergeRequest(tx, project, seen).catch(unlessDeleted);
   if (!before || (before.state !== 'opened' && before.merge_status !== 'preparing')) return;
-  const { head, diff, mergeStatus, needsRebase } = version;
+  const { head, diff, mergeStatus, needsRebase, branchMissing } = version;
   // Another refresh is under way or done for what has changed meanwhile; an older version must not replace a newer one.
   if (before.target_branch !== seen.target_branch || ((await headOf(tx, before))?.oid ?? null) !== head) {
     tx.enqueue(refreshMergeRequest, { id: before.id }, { key: `merge_requests.refresh:${before.id}` });
@@ -217,9 +230,12 @@ const settle = async (
   // An archive may not name the head. Its branch was there all the time, and nobody has pushed.
   const isImported = before.imported && oldrev === null;
   const known = isFirst || isImported || !diff || isStored ? null : await knownCommits(tx, before.id);
-  if ((diff && !isStored) || (isFirst && head === null)) await insertVersion(tx, before.id, version);
+  if ((diff && !isStored) || (isFirst && branchMissing)) await insertVersion(tx, before.id, version);
   const isPushed = !isFirst && head !== null && head !== oldrev;
-  const isChecked = before.merge_status !== mergeStatus || before.needs_rebase !== needsRebase;
+  const isChecked =
+    before.merge_status !== mergeStatus ||
+    before.needs_rebase !== needsRebase ||
+    before.branch_missing !== branchMissing;
   const isSame = !isFirst && !isPushed && !isChecked;
   const pusher = { ...tx, actor: { ...tx.actor, userId: pusherId ?? before.author_id } };
   const mark = isPushed && known ? draftMark(before, version.commits, known) : null;
@@ -236,6 +252,7 @@ const settle = async (
       .set({
         merge_status: mergeStatus,
         needs_rebase: needsRebase,
+        branch_missing: branchMissing,
         ...(head === null ? {} : { diff_head_sha: head }),
         ...(isFirst ? { prepared_at: sql`now()` } : {}),
         ...(isPushed ? { merge_error: null, updated_at: sql`now()` } : {}),

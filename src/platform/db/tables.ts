@@ -878,6 +878,7 @@ export interface MergeRequests {
   allow_collaboration: Generated<boolean>;
   approvals_before_merge: number | null;
   author_id: number | null;
+  branch_missing: Generated<boolean>;
   closed_at: string | null;
   closed_by_id: number | null;
   created_at: Generated<string>;
