@@ -1,4 +1,4 @@
-import { createLauncher } from '../../src/platform/git/launcher.ts';
+import { createLauncher } from '../../src/platform/git/process/launcher.ts';
 import { createLogger } from '../../src/platform/log.ts';
 
 // Measures how long starting git blocks the event loop of a process with 200 MiB, in milliseconds. `node git-stall.ts`

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { packet } from '#platform/git/pkt-line.ts';
-import { decodedBody } from '#platform/git/request-body.ts';
+import { packet } from '#platform/git/http/pkt-line.ts';
+import { decodedBody } from '#platform/git/http/request-body.ts';
 import type { RefUpdate } from '#platform/git/types.ts';
 import {
   commitFile,

@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
-import { createLauncher, type Launched } from '#platform/git/launcher.ts';
+import { createLauncher, type Launched } from '#platform/git/process/launcher.ts';
 import { createLogger } from '#platform/log.ts';
 import { until } from '../support/until.ts';
 

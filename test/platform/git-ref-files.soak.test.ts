@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readRefFiles } from '#platform/git/ref-files.ts';
+import { readRefFiles } from '#platform/git/refs/files.ts';
 
 const run = promisify(execFile);
 let folder = '';

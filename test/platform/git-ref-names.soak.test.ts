@@ -1,8 +1,8 @@
 import { tmpdir } from 'node:os';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { validFilePath } from '#platform/git/file-plan.ts';
 import { validFullRef, validRefName } from '#platform/git/ref-names.ts';
+import { validFilePath } from '#platform/git/writing/file-plan.ts';
 import { tryGit } from '../support/git.ts';
 
 const gitAccepts = async (name: string): Promise<boolean> =>

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { createLauncher } from '#platform/git/launcher.ts';
+import { createLauncher } from '#platform/git/process/launcher.ts';
 import { createLogger } from '#platform/log.ts';
 
 // Starts another process through a launcher and prints its output, until this process is killed.

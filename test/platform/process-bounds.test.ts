@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { forRequest, nameCaller } from '#platform/caller.ts';
-import { type BoundOptions, createBound, type Release } from '#platform/git/process-bounds.ts';
+import { type BoundOptions, createBound, type Release } from '#platform/git/process/bounds.ts';
 
 const as = <T>(ip: string, work: () => T): T =>
   forRequest(() => {

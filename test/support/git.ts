@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { createLauncher } from '#platform/git/launcher.ts';
+import { createLauncher } from '#platform/git/process/launcher.ts';
 import { createLogger } from '#platform/log.ts';
 
 // A fork of the test process would copy the page tables of a large heap, so git starts from a launcher, as in the hub.

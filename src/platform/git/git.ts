@@ -1,36 +1,36 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { Caches } from '../cache.ts';
-import { createAllFiles } from './all-files.ts';
-import { createAncestry } from './ancestry.ts';
-import { createArchives } from './archive.ts';
-import { createAttributes } from './attributes.ts';
-import { createBlame } from './blame.ts';
-import { createBundles } from './bundles.ts';
-import { createChangesBetween } from './changes-between.ts';
-import { createCommitFiles } from './commit-files.ts';
-import { createCopies } from './copies.ts';
-import { createDiff, createDiffText, createRenames } from './diff.ts';
-import { createForeignMerges } from './foreign-merges.ts';
+import { createBundles } from './cloning/bundles.ts';
+import { createCopies } from './cloning/copies.ts';
+import { createRemoteClone } from './cloning/remote-clone.ts';
 import { GitError } from './git-error.ts';
-import { createHistory } from './history.ts';
-import { createIncomingHook } from './incoming-hook.ts';
-import { createManyMerges } from './many-merges.ts';
-import { DEFAULT_MEMORY_MIB } from './memory-limit.ts';
-import { createMergedCommits, createMerges } from './merged-commits.ts';
-import { createNewObjects } from './new-objects.ts';
-import { createObjectReader } from './object-reader.ts';
-import { createRunner, type RunnerOptions } from './process.ts';
-import { DEFAULT_PROCESSES } from './process-bounds.ts';
-import { createRebases } from './rebase.ts';
-import { createRefWriter } from './ref-writer.ts';
-import { createRefs } from './refs.ts';
-import { createRemoteClone } from './remote-clone.ts';
+import { createIncomingHook } from './http/incoming-hook.ts';
+import { createSmartHttp } from './http/smart-http.ts';
+import { createNewObjects } from './objects/new-objects.ts';
+import { createObjectReader } from './objects/reader.ts';
+import { createTreeReader } from './objects/tree-reader.ts';
+import { DEFAULT_PROCESSES } from './process/bounds.ts';
+import { DEFAULT_MEMORY_MIB } from './process/memory-limit.ts';
+import { createRunner, type RunnerOptions } from './process/runner.ts';
+import { createAllFiles } from './reading/all-files.ts';
+import { createAncestry } from './reading/ancestry.ts';
+import { createArchives } from './reading/archive.ts';
+import { createAttributes } from './reading/attributes.ts';
+import { createBlame } from './reading/blame.ts';
+import { createChangesBetween } from './reading/changes-between.ts';
+import { createDiff, createDiffText, createRenames } from './reading/diff.ts';
+import { createHistory } from './reading/history.ts';
+import { createTrees } from './reading/trees.ts';
+import { createRefs } from './refs/refs.ts';
+import { createRefWriter } from './refs/writer.ts';
 import { createRepositories } from './repositories.ts';
-import { createSmartHttp } from './smart-http.ts';
-import { createTagObjects } from './tag-objects.ts';
-import { createTreeReader } from './tree-reader.ts';
-import { createTrees } from './trees.ts';
 import type { Git } from './types.ts';
+import { createCommitFiles } from './writing/commit-files.ts';
+import { createForeignMerges } from './writing/foreign-merges.ts';
+import { createManyMerges } from './writing/many-merges.ts';
+import { createMergedCommits, createMerges } from './writing/merged-commits.ts';
+import { createRebases } from './writing/rebase.ts';
+import { createTagObjects } from './writing/tags.ts';
 
 export type { Git } from './types.ts';
 
@@ -42,6 +42,10 @@ export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
   /** False does not wait for the disk. For tests. */
   readonly durable?: boolean;
 }
+
+// `process/` starts git and limits it. `objects/` and `refs/` read and write both by the formats of git, or through
+// processes that stay open. `reading/` and `writing/` hold the functions over content. `cloning/` makes repositories from
+// others. `http/` speaks the protocol of clones and pushes.
 
 /** Opens the repositories below `root`. Creates `root` if it is missing. */
 export const createGit = (options: GitOptions): Git => {

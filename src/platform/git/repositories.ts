@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { GitError } from './git-error.ts';
-import type { Runner } from './process.ts';
+import type { Runner } from './process/runner.ts';
 import { validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
 
