@@ -172,7 +172,7 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'The importer becomes a member of the new project. Its import emits the events.',
   },
   {
-    file: 'domains/users/ghost.ts',
+    file: 'domains/users/accounts/ghost.ts',
     tables: ['award_emoji', 'issues', 'projects', COMPUTED],
     why: 'The contributions of a removed account move to the ghost user. Their domains import users.',
   },
@@ -182,7 +182,7 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'A user owns a personal namespace. Groups import users.',
   },
   {
-    file: 'domains/users/personal-namespace.ts',
+    file: 'domains/users/accounts/personal-namespace.ts',
     tables: ['namespaces', 'projects', 'redirects'],
     why: 'A new user name renames the personal namespace, with the paths of its projects. Groups import users.',
   },

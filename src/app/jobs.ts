@@ -73,13 +73,13 @@ import {
   removeFailedReplacements,
 } from '#domains/transfers/jobs.ts';
 import { dropUnclaimed, removeFolder } from '#domains/uploads/jobs.ts';
+import { deleteUnconfirmedUsers } from '#domains/users/accounts/unconfirmed.ts';
 import { dropUnclaimedAvatar } from '#domains/users/avatar.ts';
 import { sweepAddresses } from '#domains/users/client-addresses.ts';
 import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { answerMailRequest } from '#domains/users/mail-requests.ts';
 import { sweepMailTokens } from '#domains/users/mail-tokens.ts';
-import { mailSignUp, sweepSignUps } from '#domains/users/sign-up-mails.ts';
-import { deleteUnconfirmedUsers } from '#domains/users/unconfirmed.ts';
+import { mailSignUp, sweepSignUps } from '#domains/users/mails/sign-up.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';

@@ -27,8 +27,8 @@ import { afterPush } from '#domains/repositories/push-options.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { endOtherSessions, endSessions } from '#domains/sign-in/sessions.ts';
 import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
+import { endOtherSessionsOf, endSessionsOf } from '#domains/users/accounts/sessions.ts';
 import { beforeProjectsAreDeleted, deleteApplicationsOf } from '#domains/users/removal.ts';
-import { endOtherSessionsOf, endSessionsOf } from '#domains/users/sessions.ts';
 import type { Services } from '#platform/context.ts';
 
 /** Connects the functions that domains need from domains above them, a line each. */

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
-import { sweepSignUps } from '#domains/users/sign-up-mails.ts';
-import { deleteUnconfirmedUsers } from '#domains/users/unconfirmed.ts';
+import { sweepSignUps } from '#domains/users/mails/sign-up.ts';
+import { deleteUnconfirmedUsers } from '#domains/users/accounts/unconfirmed.ts';
 import { Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import { linkTo, mailsTo } from '../support/mails.ts';

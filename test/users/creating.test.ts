@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
-import { emailProblems } from '#domains/users/email-rules.ts';
+import { emailProblems } from '#domains/users/accounts/email-rules.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { linkTo, mailsTo } from '../support/mails.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ghostUser } from '#domains/users/ghost.ts';
+import { ghostUser } from '#domains/users/accounts/ghost.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 
 const app = useApp();

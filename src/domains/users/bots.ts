@@ -2,14 +2,14 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, invalid } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
+import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { emailProblems, externalByDefault } from './accounts/email-rules.ts';
+import { createPersonalNamespace } from './accounts/personal-namespace.ts';
+import { lockUser, userPayload, writeUser } from './accounts/write.ts';
 import { holdAddress, isTaken } from './addresses.ts';
 import { attributeErrors } from './attributes.ts';
-import { sayingWhatIsTaken } from './conflicts.ts';
-import { emailProblems, externalByDefault } from './email-rules.ts';
 import { userCreated } from './events.ts';
-import { createPersonalNamespace } from './personal-namespace.ts';
 import { getUser, type UserRow } from './queries.ts';
-import { lockUser, userPayload, writeUser } from './write.ts';
 
 export interface BotAttributes {
   readonly name?: string | undefined;

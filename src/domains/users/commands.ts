@@ -3,24 +3,24 @@ import type { Context } from '#platform/context.ts';
 import { forbidden, invalid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { randomToken } from '#platform/secrets.ts';
-import { requireAnotherAdministrator } from './administrators.ts';
+import { requireAnotherAdministrator } from './accounts/administrators.ts';
+import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { accountErrors, insertAccount, type NewAccount } from './accounts/creation.ts';
+import { setIdentity } from './accounts/identities.ts';
+import { requireConfirmedAddresses } from './accounts/own-addresses.ts';
+import { endOtherSessionsOf } from './accounts/sessions.ts';
+import { lockUser, writeUser } from './accounts/write.ts';
 import { attributeErrors, columnsOf, passwordErrors, type UserAttributes } from './attributes.ts';
 import { storeAvatar } from './avatar.ts';
-import { makePrimary, sendConfirmation } from './confirmation.ts';
-import { sayingWhatIsTaken } from './conflicts.ts';
-import { accountErrors, insertAccount, type NewAccount } from './creation.ts';
-import { setIdentity } from './identities.ts';
+import { makePrimary, sendConfirmation } from './mails/confirmation.ts';
+import { sendPasswordReset } from './mails/password-reset.ts';
 import { isInternal } from './model.ts';
-import { requireConfirmedAddresses } from './own-addresses.ts';
 import { hashPassword } from './password.ts';
-import { sendPasswordReset } from './password-reset.ts';
 import { requireAdministrator } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
-import { endOtherSessionsOf } from './sessions.ts';
 import { setPassword } from './set-password.ts';
-import { lockUser, writeUser } from './write.ts';
 
 export interface NewUser extends NewAccount, ApplicationProof {
   /** Both set a random password and ignore `password`. `reset_password` also mails a link to choose a new one. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineEvent } from '#platform/events.ts';
-import { userBody } from './lifecycle-body.ts';
+import { userBody } from './webhook.ts';
 
 const user = z.object({ id: z.number(), username: z.string(), name: z.string(), state: z.string() });
 

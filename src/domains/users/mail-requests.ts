@@ -5,9 +5,9 @@ import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
-import { sendConfirmation } from './confirmation.ts';
 import { MAIL_PURPOSES, type MailPurpose } from './mail-tokens.ts';
-import { sendPasswordReset } from './password-reset.ts';
+import { sendConfirmation } from './mails/confirmation.ts';
+import { sendPasswordReset } from './mails/password-reset.ts';
 
 /** How many mails can be requested from one client address, and for one mail address, within an hour. */
 const PER_PLACE = { limit: 100, seconds: 3_600 };

@@ -15,9 +15,9 @@ import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { integer, text } from '#rest/params.ts';
-import { addressToConfirm, confirmEmail } from './confirmation.ts';
 import { addEmail, allEmailsOfCaller, type EmailRow, getEmail, removeEmail, resendConfirmation } from './emails.ts';
 import { requestMail } from './mail-requests.ts';
+import { addressToConfirm, confirmEmail } from './mails/confirmation.ts';
 import { requireUser } from './policy.ts';
 import { getCurrentUser } from './queries.ts';
 

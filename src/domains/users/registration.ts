@@ -6,14 +6,14 @@ import { DomainError, type FieldErrors, forbidden, invalid } from '#platform/err
 import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken } from '#platform/secrets.ts';
+import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { accountErrors, insertAccount } from './accounts/creation.ts';
 import { attributeErrors, passwordErrors } from './attributes.ts';
-import { sendConfirmation } from './confirmation.ts';
-import { sayingWhatIsTaken } from './conflicts.ts';
-import { accountErrors, insertAccount } from './creation.ts';
+import { sendConfirmation } from './mails/confirmation.ts';
+import { mailSignUp, SIGN_UP_HOURS } from './mails/sign-up.ts';
+import { askForApproval } from './mails/states.ts';
 import { hashPassword } from './password.ts';
 import type { UserRow } from './queries.ts';
-import { mailSignUp, SIGN_UP_HOURS } from './sign-up-mails.ts';
-import { askForApproval } from './state-mails.ts';
 
 /** How many registrations are accepted from one client address, and for one mail address, within an hour. */
 const PER_PLACE = { limit: 30, seconds: 3_600 };

@@ -3,12 +3,12 @@ import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
-import { requireAnotherAdministrator } from './administrators.ts';
+import { requireAnotherAdministrator } from './accounts/administrators.ts';
+import { deleteContributions, moveContributions } from './accounts/ghost.ts';
+import { lockUser, userPayload } from './accounts/write.ts';
 import { removeAvatar } from './avatar.ts';
 import { userDeleted } from './events.ts';
-import { deleteContributions, moveContributions } from './ghost.ts';
 import { isInternal } from './model.ts';
-import { lockUser, userPayload } from './write.ts';
 
 /** A project that is deleted with its namespace. */
 export interface RemovedProject {

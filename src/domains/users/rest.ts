@@ -10,8 +10,8 @@ import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, boolean, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { changedInV5 } from '#rest/v5.ts';
+import { deleteIdentity } from './accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
-import { deleteIdentity } from './identities.ts';
 import { getCurrentUser, getUser, listUsers, USER_ORDERS } from './queries.ts';
 import {
   anyUserRecord,

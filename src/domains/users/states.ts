@@ -3,7 +3,9 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
-import { requireAnotherAdministrator } from './administrators.ts';
+import { requireAnotherAdministrator } from './accounts/administrators.ts';
+import { endSessionsOf } from './accounts/sessions.ts';
+import { lockUser, userPayload } from './accounts/write.ts';
 import {
   type UserPayload,
   userActivated,
@@ -16,13 +18,11 @@ import {
   userUnblocked,
   userUnlocked,
 } from './events.ts';
+import { tellDeactivated, tellDecision } from './mails/states.ts';
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
-import { endSessionsOf } from './sessions.ts';
-import { tellDeactivated, tellDecision } from './state-mails.ts';
-import { lockUser, userPayload } from './write.ts';
 
 const EVENTS = {
   block: userBlocked,

@@ -1,8 +1,8 @@
 import type { Types } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import { deleteIdentity } from '../accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
 import { currentPassword, UserRef } from '../graphql.ts';
-import { deleteIdentity } from '../identities.ts';
 import { getUser } from '../queries.ts';
 
 /** The attributes that administrators may set, at creation and later. */

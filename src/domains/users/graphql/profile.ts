@@ -1,6 +1,6 @@
 import { mutationField } from '#graphql/mutation.ts';
+import { updateProfile } from '../accounts/profile.ts';
 import { UserRef } from '../graphql.ts';
-import { updateProfile } from '../profile.ts';
 
 mutationField('profileUpdate', {
   description:

@@ -3,9 +3,9 @@ import { tooBig } from '#platform/picture.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
 import { pictureRoute } from '#rest/picture-route.ts';
 import { route } from '#rest/route.ts';
+import { setAvatar, updateProfile } from '../accounts/profile.ts';
 import { MAX_AVATAR_BYTES, openAvatar } from '../avatar.ts';
 import { avatarUrl } from '../model.ts';
-import { setAvatar, updateProfile } from '../profile.ts';
 import { anyUserRecord, toUserRecordFor } from '../record.ts';
 
 const tag = 'Users';

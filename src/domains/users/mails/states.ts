@@ -2,7 +2,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { apiUrl, webUrl } from '#platform/urls.ts';
-import type { UserRow } from './queries.ts';
+import type { UserRow } from '../queries.ts';
 
 /** Mails all administrators that an account waits for their approval. */
 export const askForApproval = async (tx: Tx, { id, username, email, confirmed_at }: UserRow): Promise<void> => {

@@ -4,7 +4,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
-import { isTaken } from './addresses.ts';
+import { isTaken } from '../addresses.ts';
 
 /** How long a registration waits for its address to be confirmed. */
 export const SIGN_UP_HOURS = 72;

@@ -2,15 +2,15 @@ import { sql } from 'kysely';
 import type { Settings } from '#domains/settings/registry.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict } from '#platform/errors.ts';
-import { holdAddress, isTaken } from './addresses.ts';
-import { attributeErrors, columnsOf, type UserAttributes } from './attributes.ts';
+import { holdAddress, isTaken } from '../addresses.ts';
+import { attributeErrors, columnsOf, type UserAttributes } from '../attributes.ts';
+import { userCreated } from '../events.ts';
+import type { UserState } from '../model.ts';
+import { getUser, type UserRow } from '../queries.ts';
 import { emailProblems, externalByDefault } from './email-rules.ts';
-import { userCreated } from './events.ts';
 import { setIdentity } from './identities.ts';
-import type { UserState } from './model.ts';
 import { requireConfirmedAddresses } from './own-addresses.ts';
 import { createPersonalNamespace } from './personal-namespace.ts';
-import { getUser, type UserRow } from './queries.ts';
 import { userPayload } from './write.ts';
 
 /** The attributes of an account to create. */

@@ -1,11 +1,11 @@
 import { sql, type Updateable } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import type { Users } from '#platform/db/tables.ts';
-import { removeAvatar } from './avatar.ts';
-import { userUpdated } from './events.ts';
-import { avatarUrl } from './model.ts';
+import { removeAvatar } from '../avatar.ts';
+import { userUpdated } from '../events.ts';
+import { avatarUrl } from '../model.ts';
+import { getUser, type UserRow } from '../queries.ts';
 import { renamePersonalNamespace } from './personal-namespace.ts';
-import { getUser, type UserRow } from './queries.ts';
 
 type Change = { previous: string | number | boolean | null; current: string | number | boolean | null };
 

@@ -4,7 +4,7 @@ import { groupsOwnedAlone } from '#domains/access/roles.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { removeAccount } from './removal.ts';
+import { removeAccount } from '../removal.ts';
 
 /**
  * The job `users.delete_unconfirmed`: deletes, every night, the accounts whose address was not confirmed within

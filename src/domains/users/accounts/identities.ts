@@ -1,9 +1,9 @@
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import { tightName } from '#platform/ldap/names.ts';
-import { GROUP_SAML, type UserAttributes } from './attributes.ts';
-import { requireAdministrator } from './policy.ts';
-import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
+import { GROUP_SAML, type UserAttributes } from '../attributes.ts';
+import { requireAdministrator } from '../policy.ts';
+import { type ApplicationProof, requireProofOfApplication } from '../proof.ts';
 import { type Changes, lockUser, writeUser } from './write.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
-import { issueMailToken } from './mail-tokens.ts';
+import { issueMailToken } from '../mail-tokens.ts';
 
 /**
  * Mails the user a link to set a new password. It works once, for six hours. `email` must be an address as it is stored

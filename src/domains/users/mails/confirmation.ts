@@ -3,10 +3,10 @@ import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
-import { tellByMail } from './account-mails.ts';
-import { requireFreeAddress, sameAddress } from './addresses.ts';
-import { emailConfirmed } from './events.ts';
-import { endMailTokens, findMailToken, issueMailToken, takeMailToken } from './mail-tokens.ts';
+import { tellByMail } from '../account-mails.ts';
+import { requireFreeAddress, sameAddress } from '../addresses.ts';
+import { emailConfirmed } from '../events.ts';
+import { endMailTokens, findMailToken, issueMailToken, takeMailToken } from '../mail-tokens.ts';
 
 /** Mails the address a confirmation link. `email` must be the address as it is stored with the account. */
 export const sendConfirmation = async (tx: Tx, userId: number, email: string): Promise<void> => {

@@ -2,11 +2,11 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden, invalid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
-import { attributeErrors, columnsOf, type UserAttributes } from './attributes.ts';
-import { storeAvatar } from './avatar.ts';
+import { attributeErrors, columnsOf, type UserAttributes } from '../attributes.ts';
+import { storeAvatar } from '../avatar.ts';
+import { requireUser } from '../policy.ts';
+import type { UserRow } from '../queries.ts';
 import { requireConfirmedAddresses } from './own-addresses.ts';
-import { requireUser } from './policy.ts';
-import type { UserRow } from './queries.ts';
 import { lockUser, writeUser } from './write.ts';
 
 /** The attributes that users may change about themselves. */

@@ -1,8 +1,8 @@
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
-import { sameAddress } from './addresses.ts';
-import type { UserAttributes } from './attributes.ts';
-import { confirmedEmailsOf } from './emails.ts';
+import { sameAddress } from '../addresses.ts';
+import type { UserAttributes } from '../attributes.ts';
+import { confirmedEmailsOf } from '../emails.ts';
 
 /**
  * Requires that the addresses for the profile and commits are confirmed addresses of the user. Current values may stay.
