@@ -262,7 +262,7 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'A comment sets `updated_at` of the issue or merge request.',
   },
   {
-    file: 'domains/hooks/call-limit.ts',
+    file: 'domains/hooks/delivery/call-limit.ts',
     tables: ['rate_counts'],
     why: 'Counts many calls at once, in the transaction that queues the deliveries.',
   },

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify';
 import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
 import { flushUses } from '#domains/deprecations/counting.ts';
 import { followKeys } from '#domains/error-ingest/keys.ts';
-import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
+import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/delivery/engine.ts';
 import { startWaitingRunners } from '#domains/runner-protocol/waiting.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';

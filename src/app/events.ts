@@ -14,7 +14,7 @@ import { followDeployments } from '#domains/environments/followers.ts';
 import { followEnds } from '#domains/environments/stopping.ts';
 import * as errorTracking from '#domains/error-tracking/events.ts';
 import * as groups from '#domains/groups/events.ts';
-import { dispatchToHooks } from '#domains/hooks/dispatch.ts';
+import { dispatchToHooks } from '#domains/hooks/delivery/dispatch.ts';
 import * as hooks from '#domains/hooks/events.ts';
 import { disableWithGrants } from '#domains/hooks/followers.ts';
 import * as issues from '#domains/issues/events.ts';

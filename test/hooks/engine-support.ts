@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/engine.ts';
-import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
+import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/delivery/engine.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/delivery/partitions.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';

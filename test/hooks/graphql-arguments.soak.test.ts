@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { momentOf } from '#domains/events/visibility.ts';
-import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/delivery/partitions.ts';
 import { gid } from '#graphql/ids.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { type TestUser, useApp } from '../support/app.ts';

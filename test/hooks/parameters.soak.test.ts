@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/delivery/partitions.ts';
 import { TRIGGERS } from '#domains/hooks/triggers.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';

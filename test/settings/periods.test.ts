@@ -3,7 +3,7 @@ import { createClient } from 'graphql-sse';
 import { sql } from 'kysely';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { jobs } from '#app/jobs.ts';
-import { ensureDeliveryPartitions } from '#domains/hooks/partitions.ts';
+import { ensureDeliveryPartitions } from '#domains/hooks/delivery/partitions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { unpack } from '#domains/transfers/importing/unpack.ts';
 import { encodeCursor } from '#platform/cursor.ts';

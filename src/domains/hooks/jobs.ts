@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { dropPartitions } from '#platform/db/partitions.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { isoTime } from '#platform/time.ts';
-import { DELIVERY_TABLES, ensureDeliveryPartitions } from './partitions.ts';
+import { DELIVERY_TABLES, ensureDeliveryPartitions } from './delivery/partitions.ts';
 
 const BATCH = 2_000;
 

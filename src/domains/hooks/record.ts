@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { originShape, toOrigin } from '#domains/tokens/record.ts';
 import { isoTime } from '#platform/time.ts';
-import type { AttemptRow } from './attempts.ts';
-import type { DeliveryRow } from './deliveries.ts';
+import type { AttemptRow } from './history/attempts.ts';
+import type { DeliveryRow } from './history/deliveries.ts';
+import type { HookStatistics } from './history/statistics.ts';
 import { ALERT_STATUSES, alertStatus, BRANCH_FILTER_STRATEGIES, DELIVERY_STATES } from './model.ts';
 import type { HookRow } from './queries.ts';
-import type { HookStatistics } from './statistics.ts';
 import { eachTrigger, triggerInfo } from './triggers.ts';
 
 const keys = z.array(z.object({ key: z.string() }));

@@ -14,13 +14,13 @@ import {
   setHookValue,
   updateHook,
 } from './commands.ts';
+import { testHook } from './manual/testing.ts';
 import { BRANCH_FILTER_STRATEGIES, TEST_TRIGGERS, type ValueKind } from './model.ts';
 import { getHookContainer } from './policy.ts';
 import { getHook, listHooks } from './queries.ts';
 import { hookRecords, signingTokenRecord } from './record.ts';
 import { deliveryRoutes } from './rest/deliveries.ts';
 import { systemRoutes } from './rest/system.ts';
-import { testHook } from './testing.ts';
 import { eachTrigger, type Toggles, type Trigger } from './triggers.ts';
 
 const TAGS = { group: 'Group hooks', project: 'Project hooks' } as const;

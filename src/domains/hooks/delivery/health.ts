@@ -3,8 +3,8 @@ import type { Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { webhookAlertStatusChanged } from '../events.ts';
 import { type AlertStatus, alertStatus } from '../model.ts';
-import { tellOwners } from '../owners.ts';
 import { LEAST_ROLES } from '../policy.ts';
+import { tellOwners } from './owner-mails.ts';
 import { namespaceIdsOf } from './record.ts';
 
 /** A summary of recent attempts to deliver to a hook. */

@@ -4,9 +4,9 @@ import { type AddressPolicy, OutboundError, type OutboundResponse } from '#platf
 import { VERSION } from '#platform/version.ts';
 import { MAX_BODY_BYTES } from '../model.ts';
 import { sign } from '../signing.ts';
-import { renderTemplate, TemplateError } from '../template.ts';
 import { triggerInfo } from '../triggers.ts';
 import type { Target } from './targets.ts';
+import { renderTemplate, TemplateError } from './template.ts';
 
 /** One delivery to send. */
 export interface Outgoing {

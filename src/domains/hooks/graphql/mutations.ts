@@ -4,16 +4,16 @@ import { builder } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
-import { getAttemptById } from '../attempts.ts';
 import type { HookAttributes } from '../attributes.ts';
 import { createHook, deleteHook, enableHook, rotateSigningToken, updateHook } from '../commands.ts';
-import { getDelivery } from '../deliveries.ts';
+import { getAttemptById } from '../history/attempts.ts';
+import { getDelivery } from '../history/deliveries.ts';
+import { cancelDelivery, replayDeliveries } from '../manual/replay.ts';
+import { resendAttemptById } from '../manual/resend.ts';
+import { testHook } from '../manual/testing.ts';
 import { TEST_TRIGGERS } from '../model.ts';
 import type { HookContainer } from '../policy.ts';
 import { getHookById } from '../queries.ts';
-import { cancelDelivery, replayDeliveries } from '../replay.ts';
-import { resendAttemptById } from '../resend.ts';
-import { testHook } from '../testing.ts';
 import { TRIGGERS, type Trigger, triggerInfo } from '../triggers.ts';
 import {
   BranchFilterStrategyEnum,

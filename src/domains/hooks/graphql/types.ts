@@ -12,8 +12,9 @@ import type { ConnectionArguments } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
-import { ATTEMPT_CLASSES, type AttemptRow, type AttemptStatus, listAttemptsBelow } from '../attempts.ts';
-import { type DeliveryRow, listDeliveriesBelow } from '../deliveries.ts';
+import { ATTEMPT_CLASSES, type AttemptRow, type AttemptStatus, listAttemptsBelow } from '../history/attempts.ts';
+import { type DeliveryRow, listDeliveriesBelow } from '../history/deliveries.ts';
+import { type HookStatistics, hookStatisticsByIds } from '../history/statistics.ts';
 import {
   ALERT_STATUSES,
   alertStatus,
@@ -22,7 +23,6 @@ import {
   type DeliveryState,
 } from '../model.ts';
 import { type HookRow, listHooksBelow } from '../queries.ts';
-import { type HookStatistics, hookStatisticsByIds } from '../statistics.ts';
 import { isTrigger, TRIGGERS, type Trigger, triggerInfo } from '../triggers.ts';
 
 /** Defines an enum whose names are the values in capitals. */

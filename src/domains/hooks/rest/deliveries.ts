@@ -4,8 +4,11 @@ import { badParameters } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { ATTEMPT_CLASSES, type AttemptStatus, getAttempt, listAttempts } from '../attempts.ts';
-import { DELIVERY_ID, getHookDelivery, listDeliveries } from '../deliveries.ts';
+import { ATTEMPT_CLASSES, type AttemptStatus, getAttempt, listAttempts } from '../history/attempts.ts';
+import { DELIVERY_ID, getHookDelivery, listDeliveries } from '../history/deliveries.ts';
+import { getHookStatistics } from '../history/statistics.ts';
+import { cancelDelivery, type ReplayRange, replayDeliveries } from '../manual/replay.ts';
+import { resendAttempt } from '../manual/resend.ts';
 import { DELIVERY_STATES } from '../model.ts';
 import { getHookContainer } from '../policy.ts';
 import { getHook } from '../queries.ts';
@@ -17,9 +20,6 @@ import {
   toHookEvent,
   toHookStatistics,
 } from '../record.ts';
-import { cancelDelivery, type ReplayRange, replayDeliveries } from '../replay.ts';
-import { resendAttempt } from '../resend.ts';
-import { getHookStatistics } from '../statistics.ts';
 import { triggerNamed } from '../triggers.ts';
 
 const readStatus = (status: string | undefined): AttemptStatus | undefined => {

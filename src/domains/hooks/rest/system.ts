@@ -4,10 +4,10 @@ import { isoTime } from '#platform/time.ts';
 import { boolean, hash, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { createHook, deleteHook, updateHook } from '../commands.ts';
+import { testSystemHook } from '../manual/testing.ts';
 import { ALERT_STATUSES, alertStatus, BRANCH_FILTER_STRATEGIES } from '../model.ts';
 import { getHookOwner } from '../policy.ts';
 import { getHook, type HookRow, listHooks } from '../queries.ts';
-import { testSystemHook } from '../testing.ts';
 import { SYSTEM_TOGGLES } from '../triggers.ts';
 
 const tag = 'System hooks';

@@ -1,14 +1,14 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { conflict, unprocessable } from '#platform/errors.ts';
-import { hookPayload } from './change.ts';
-import { type DeliveryRow, getHookDelivery } from './deliveries.ts';
-import { DELIVERIES_CHANNEL } from './delivery/insert.ts';
-import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from './events.ts';
-import { limitManual } from './manual.ts';
-import { TEST_KIND } from './model.ts';
-import { getHookContainer, type HookContainer, hookScope, payloadIsReadable } from './policy.ts';
-import { getHook } from './queries.ts';
+import { hookPayload } from '../change.ts';
+import { DELIVERIES_CHANNEL } from '../delivery/insert.ts';
+import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from '../events.ts';
+import { type DeliveryRow, getHookDelivery } from '../history/deliveries.ts';
+import { TEST_KIND } from '../model.ts';
+import { getHookContainer, type HookContainer, hookScope, payloadIsReadable } from '../policy.ts';
+import { getHook } from '../queries.ts';
+import { limitManual } from './sending.ts';
 
 /** All finished deliveries in a time range, or those that failed since a time. Times are ISO 8601. */
 export type ReplayRange =

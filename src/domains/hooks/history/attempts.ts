@@ -3,8 +3,8 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
-import { ifReadable } from './policy.ts';
-import { triggerNamed } from './triggers.ts';
+import { ifReadable } from '../policy.ts';
+import { triggerNamed } from '../triggers.ts';
 
 /** One logged attempt to deliver. Secrets are masked. */
 export interface AttemptRow {

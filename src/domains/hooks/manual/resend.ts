@@ -1,12 +1,12 @@
 import type { Container } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
-import { type AttemptRow, getAttempt, getAttemptById } from './attempts.ts';
-import { getDelivery } from './deliveries.ts';
-import type { Outcome } from './delivery/send.ts';
-import { limitManual, recordNow, sendNow } from './manual.ts';
-import { getHookContainer, type HookContainer } from './policy.ts';
-import { getHook, getHookById, type HookRow } from './queries.ts';
+import type { Outcome } from '../delivery/send.ts';
+import { type AttemptRow, getAttempt, getAttemptById } from '../history/attempts.ts';
+import { getDelivery } from '../history/deliveries.ts';
+import { getHookContainer, type HookContainer } from '../policy.ts';
+import { getHook, getHookById, type HookRow } from '../queries.ts';
+import { limitManual, recordNow, sendNow } from './sending.ts';
 
 /**
  * Sends the request of an attempt again at once, under the same Idempotency-Key, even if the hook is disabled.

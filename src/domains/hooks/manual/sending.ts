@@ -5,12 +5,12 @@ import type { Context, Tx } from '#platform/context.ts';
 import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { applyFindings } from './delivery/health.ts';
-import { type Attempt, loggedColumns, tellOfAttempts } from './delivery/record.ts';
-import { type Outcome, type Outgoing, sendDelivery } from './delivery/send.ts';
-import { loadTargets } from './delivery/targets.ts';
-import type { HookOwner } from './policy.ts';
-import { type HookRow, idOfOwner } from './queries.ts';
+import { applyFindings } from '../delivery/health.ts';
+import { type Attempt, loggedColumns, tellOfAttempts } from '../delivery/record.ts';
+import { type Outcome, type Outgoing, sendDelivery } from '../delivery/send.ts';
+import { loadTargets } from '../delivery/targets.ts';
+import type { HookOwner } from '../policy.ts';
+import { type HookRow, idOfOwner } from '../queries.ts';
 
 const SECONDS = 60;
 

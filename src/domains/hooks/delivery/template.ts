@@ -1,4 +1,4 @@
-import { MAX_BODY_BYTES } from './model.ts';
+import { MAX_BODY_BYTES } from '../model.ts';
 
 /** The template does not render to valid JSON for this payload. The message is for people who administer the hook. */
 export class TemplateError extends Error {

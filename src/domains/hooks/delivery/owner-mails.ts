@@ -6,8 +6,8 @@ import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail.ts';
 import { hit } from '#platform/rate-limit.ts';
-import { alertStatus } from './model.ts';
-import { LEAST_ROLES } from './policy.ts';
+import { alertStatus } from '../model.ts';
+import { LEAST_ROLES } from '../policy.ts';
 
 const MAX_RECIPIENTS = 100;
 /** At most one mail a day about temporary failures. Each permanent one is announced. */

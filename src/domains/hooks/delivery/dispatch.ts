@@ -6,11 +6,11 @@ import { isTransient } from '#platform/db/failures.ts';
 import { newChainId } from '#platform/event-chain.ts';
 import { defineFollower, type Follower } from '#platform/event-log/followers.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
+import { MAX_BODY_BYTES, wantsBranch } from '../model.ts';
+import { isFired } from '../triggers.ts';
 import { allowedCalls } from './call-limit.ts';
-import { type HookToCall, insertDeliveries, type Wanted } from './delivery/insert.ts';
-import { MAX_BODY_BYTES, wantsBranch } from './model.ts';
+import { type HookToCall, insertDeliveries, type Wanted } from './insert.ts';
 import { ensureDeliveryPartitions } from './partitions.ts';
-import { isFired } from './triggers.ts';
 
 /**
  * Turns events into deliveries, exactly one for each hook that listens to the event. Writes them in the transaction

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { readServers } from './ldap/servers.ts';
+import { readServers } from '../ldap/servers.ts';
 import { infos } from './setting-infos.ts';
 
 /** The names of the attributes of a SAML assertion. */

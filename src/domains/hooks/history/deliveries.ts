@@ -3,10 +3,10 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
+import { type DeliveryState, isOpen } from '../model.ts';
+import { ifReadable } from '../policy.ts';
+import { triggerNamed } from '../triggers.ts';
 import { type AttemptStatus, listedBody, statusIn } from './attempts.ts';
-import { type DeliveryState, isOpen } from './model.ts';
-import { ifReadable } from './policy.ts';
-import { triggerNamed } from './triggers.ts';
 
 /** The ids of deliveries: UUIDs. */
 export const DELIVERY_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

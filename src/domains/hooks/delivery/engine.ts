@@ -5,6 +5,7 @@ import { type CreateContext, createContextFactory } from '#platform/create-conte
 import { createDatabase, type Database } from '#platform/db/pool.ts';
 import { Loop } from '#platform/event-log/loop.ts';
 import type { Processes } from '#platform/processes.ts';
+import { retryDelayMs } from '../model.ts';
 import {
   type Claimed,
   claimDue,
@@ -13,17 +14,16 @@ import {
   releaseClaims,
   releaseLost,
   releaseProcess,
-} from './delivery/claim.ts';
-import { startCourier } from './delivery/courier.ts';
-import { DELIVERIES_CHANNEL } from './delivery/insert.ts';
-import { Lanes, type Queued } from './delivery/lanes.ts';
-import { deliveriesEnded, deliveryDuration } from './delivery/metrics.ts';
-import { type DeliveryPools, openPools } from './delivery/pools.ts';
-import { Recorder } from './delivery/recorder.ts';
-import { type Outcome, sendDelivery, unsent } from './delivery/send.ts';
-import { Targets } from './delivery/targets.ts';
-import { retryDelayMs } from './model.ts';
+} from './claim.ts';
+import { startCourier } from './courier.ts';
+import { DELIVERIES_CHANNEL } from './insert.ts';
+import { Lanes, type Queued } from './lanes.ts';
+import { deliveriesEnded, deliveryDuration } from './metrics.ts';
 import { ensureDeliveryPartitions } from './partitions.ts';
+import { type DeliveryPools, openPools } from './pools.ts';
+import { Recorder } from './recorder.ts';
+import { type Outcome, sendDelivery, unsent } from './send.ts';
+import { Targets } from './targets.ts';
 
 /** The part of the process's listener that the engine uses. */
 interface Notifications {

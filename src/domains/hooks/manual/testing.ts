@@ -5,16 +5,16 @@ import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { newChainId } from '#platform/event-chain.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { limitManual, recordNow, sendNow } from './manual.ts';
-import { TEST_KIND, type TestTrigger } from './model.ts';
-import { ensureDeliveryPartitions } from './partitions.ts';
-import { getHookContainer, getHookOwner, type HookContainer, type HookOwner, hookScope } from './policy.ts';
-import { getHook, type HookRow } from './queries.ts';
-import { jobSample, pipelineSample } from './samples/ci.ts';
-import { releaseSample, tokenSample, wikiSample } from './samples/others.ts';
-import { emojiSample, issueSample, mergeRequestSample, noteSample } from './samples/planning.ts';
-import { pushSample, samplePush, sampleTag, tagSample } from './samples/pushes.ts';
-import { type Scene, sceneOf } from './samples/scene.ts';
+import { ensureDeliveryPartitions } from '../delivery/partitions.ts';
+import { TEST_KIND, type TestTrigger } from '../model.ts';
+import { getHookContainer, getHookOwner, type HookContainer, type HookOwner, hookScope } from '../policy.ts';
+import { getHook, type HookRow } from '../queries.ts';
+import { jobSample, pipelineSample } from '../samples/ci.ts';
+import { releaseSample, tokenSample, wikiSample } from '../samples/others.ts';
+import { emojiSample, issueSample, mergeRequestSample, noteSample } from '../samples/planning.ts';
+import { pushSample, samplePush, sampleTag, tagSample } from '../samples/pushes.ts';
+import { type Scene, sceneOf } from '../samples/scene.ts';
+import { limitManual, recordNow, sendNow } from './sending.ts';
 
 const SAMPLES: Readonly<Record<TestTrigger, (scene: Scene) => Promise<Record<string, unknown> | null>>> = {
   push_events: async (scene) => (await pushSample(scene)) ?? samplePush(scene),
