@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
-import { getMilestone } from '#domains/milestones/queries.ts';
-import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { getMilestoneAt } from '#domains/milestones/queries.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { SEARCHED } from '#domains/planning/list-filter.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -236,9 +236,7 @@ function milestoneIssues(kind: ContainerKind, path: '/groups/:id' | '/projects/:
     input: { id: idOrPath(), milestone_id: integer(), state: filters.state },
     item: issueRecord,
     run: async (ctx, { id, milestone_id, state }, page) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      const milestone = await getMilestone(ctx, container, milestone_id);
+      const { milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
       const filter = { milestone_id: milestone.id, state: state === 'all' ? null : state };
       const found = await readPage(listIssues(ctx, 'everywhere', filter), page);
       return { ...found, items: await toIssues(ctx, found.items) };

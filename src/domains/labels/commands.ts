@@ -1,13 +1,13 @@
 import { sql } from 'kysely';
-import { differences } from '#domains/planning/changes.ts';
+import { differences, newValues } from '#domains/planning/changes.ts';
 import {
-  ancestorIds,
   type Container,
   containerScope,
   lockContainer,
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
+import { isTitleTaken, trimTitle } from '#domains/planning/titles.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -27,7 +27,6 @@ export interface NewLabel {
 export type LabelChanges = { readonly [K in keyof NewLabel]?: NewLabel[K] | undefined };
 
 const DEFAULT_COLOR = '#6699cc';
-const MAX_TITLE = 255;
 
 /**
  * Creates a label of a group or project.
@@ -40,7 +39,7 @@ export const createLabel = async (ctx: Context, seen: Container, input: NewLabel
   const color = readColor(input.color);
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_label');
-    if (await isTaken(tx, container, title, null)) throw conflict('Label already exists');
+    if (await isTitleTaken(tx, 'labels', container, title, null)) throw conflict('Label already exists');
     const [label] = await insertLabels(tx, container, [{ ...input, title, color }]);
     // A concurrent request has created it.
     if (!label) throw conflict('Label already exists');
@@ -67,13 +66,12 @@ export const updateLabel = async (
       archived: input.archived,
     });
     if (Object.keys(changes).length === 0) return before;
-    if (changes.title && (await isTaken(tx, container, String(changes.title.current), before.id))) {
+    if (changes.title && (await isTitleTaken(tx, 'labels', container, String(changes.title.current), before.id))) {
       throw invalid({ title: ['has already been taken'] });
     }
-    const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
     const after = await tx.db
       .updateTable('labels')
-      .set({ ...values, updated_at: sql`now()` })
+      .set({ ...newValues(changes), updated_at: sql`now()` })
       .where('id', '=', before.id)
       .returningAll()
       .executeTakeFirstOrThrow();
@@ -141,25 +139,9 @@ const lockLabel = async (tx: Tx, id: number): Promise<LabelRow> => {
   return label;
 };
 
-const isTaken = async (tx: Tx, container: Container, title: string, butId: number | null): Promise<boolean> => {
-  const { project_id, namespace_id } = ownerColumns(container);
-  const row = await tx.db
-    .selectFrom('labels')
-    .select('id')
-    .where('title', '=', title)
-    .where('id', '<>', butId ?? 0)
-    .where(
-      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(container)}::bigint[]))`,
-    )
-    .executeTakeFirst();
-  return row !== undefined;
-};
-
 /** @param field The attribute that errors name */
 const readTitle = (given: string, field: 'title' | 'labels' = 'title'): string => {
-  const title = given.trim();
-  if (title === '') throw invalid({ [field]: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ [field]: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  const title = trimTitle(given, field);
   // A comma separates labels in lists. `none` and `any` have a meaning in filters.
   if (title.includes(',') || /^(none|any)$/i.test(title)) throw invalid({ [field]: ['is invalid'] });
   return title;

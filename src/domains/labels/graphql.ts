@@ -1,6 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { loadHtml } from '#domains/markdown/graphql.ts';
-import { type Container, getContainer } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainerByPath } from '#domains/planning/container.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -10,11 +10,10 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
 import { textColor } from './colors.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { labelProse } from './model.ts';
-import { type LabelRow, labelsByIds, labelsByIssueIds, labelsByMergeRequestIds, listLabelsBelow } from './queries.ts';
+import { getLabelById, type LabelRow, labelsByIssueIds, labelsByMergeRequestIds, listLabelsBelow } from './queries.ts';
 
 /** A label. Issues and merge requests list theirs with `LabelConnection`. */
 export const LabelRef = builder.objectRef<LabelRow>('Label').implement({
@@ -55,7 +54,7 @@ interface LabelArguments extends ConnectionArguments {
   readonly archived?: boolean | null | undefined;
 }
 
-const labelsBelow = (kind: Container['kind']) =>
+const labelsBelow = (kind: ContainerKind) =>
   batchedConnection((ctx, args: LabelArguments) =>
     listLabelsBelow(ctx, kind, {
       search: args.searchTerm,
@@ -139,7 +138,7 @@ mutationField('labelCreate', {
   }),
   payload: { label: LabelRef },
   run: async (ctx, { projectPath, groupPath, ...input }) => ({
-    label: await createLabel(ctx, await containerOf(ctx, projectPath, groupPath), {
+    label: await createLabel(ctx, await getContainerByPath(ctx, projectPath, groupPath), {
       ...input,
       color: input.color ?? '#6699cc',
     }),
@@ -158,7 +157,7 @@ mutationField('labelUpdate', {
   }),
   payload: { label: LabelRef },
   run: async (ctx, { id, ...input }) => {
-    const { container, label } = await labelWithContainer(ctx, id);
+    const { container, label } = await getLabelById(ctx, id);
     return {
       label: await updateLabel(ctx, container, label, {
         ...input,
@@ -175,29 +174,8 @@ mutationField('labelDelete', {
   input: (t) => ({ id: t.field({ type: 'LabelID', required: true }) }),
   payload: { label: LabelRef },
   run: async (ctx, { id }) => {
-    const { container, label } = await labelWithContainer(ctx, id);
+    const { container, label } = await getLabelById(ctx, id);
     await deleteLabel(ctx, container, label);
     return { label };
   },
 });
-
-const containerOf = (
-  ctx: Context,
-  projectPath: string | null | undefined,
-  groupPath: string | null | undefined,
-): Promise<Container> => {
-  if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
-  return groupPath == null
-    ? getContainer(ctx, 'project', { path: projectPath ?? '' })
-    : getContainer(ctx, 'group', { path: groupPath });
-};
-
-const labelWithContainer = async (ctx: Context, id: number): Promise<{ container: Container; label: LabelRow }> => {
-  const label = (await labelsByIds(ctx, [id])).get(id);
-  if (!label) throw notFound('Label');
-  const container =
-    label.project_id === null
-      ? await getContainer(ctx, 'group', { id: label.namespace_id ?? 0 })
-      : await getContainer(ctx, 'project', { id: label.project_id });
-  return { container, label };
-};

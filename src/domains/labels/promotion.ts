@@ -1,25 +1,29 @@
 import { sql } from 'kysely';
-import { type Container, containerScope, lockContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import {
+  type Container,
+  containerScope,
+  groupOf,
+  lockContainer,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, notFound } from '#platform/errors.ts';
 import { labelUpdated } from './events.ts';
-import type { LabelRow } from './queries.ts';
+import { getLabel, type LabelRow } from './queries.ts';
 
 /**
  * Turns a label of a project into a label of its group. Labels with the same title in other projects below the group are
  * merged into it: their issues and merge requests keep a label of that title.
  *
- * @param group The group of the project
- * @throws DomainError `forbidden`, `conflict` if the group, or one above or below it, has a label of this title
+ * @throws DomainError `not_found`, `forbidden`, `bad_request` if the project is not in a group, `conflict` if the group, or
+ * one above or below it, has a label of this title
  */
-export const promoteLabel = async (
-  ctx: Context,
-  project: ProjectRow,
-  group: Extract<Container, { kind: 'group' }>,
-  given: LabelRow,
-): Promise<LabelRow> => {
-  requireContainerAbility(ctx, { kind: 'project', project }, 'admin_label');
+export const promoteLabel = async (ctx: Context, project: ProjectRow, idOrTitle: string): Promise<LabelRow> => {
+  const source: Container = { kind: 'project', project };
+  const given = await getLabel(ctx, source, idOrTitle, false);
+  const group = await groupOf(ctx, project);
+  requireContainerAbility(ctx, source, 'admin_label');
   requireContainerAbility(ctx, group, 'admin_label');
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, group, 'admin_label');

@@ -1,5 +1,13 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
+import {
+  ancestorIds,
+  type Container,
+  type ContainerKind,
+  getContainer,
+  getOwner,
+  ownerColumns,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { issueIsVisible, mergeRequestIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -8,6 +16,7 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Labels } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
 
 export type LabelRow = Selectable<Labels>;
 
@@ -29,9 +38,10 @@ export interface LabelCounts {
   readonly open_merge_requests_count: number;
 }
 
-/** Lists the labels of a group or project by title. The caller checks `read_label`. */
-export const listLabels = (ctx: Context, container: Container, filter: LabelFilter = {}): List<LabelRow> =>
-  listOf(
+/** Lists the labels of a group or project by title. @throws DomainError `not_found`, `forbidden` */
+export const listLabels = (ctx: Context, container: Container, filter: LabelFilter = {}): List<LabelRow> => {
+  requireContainerAbility(ctx, container, 'read_label');
+  return listOf(
     ctx.db,
     matching(ctx, filter).where(
       isIn(
@@ -43,8 +53,9 @@ export const listLabels = (ctx: Context, container: Container, filter: LabelFilt
     BY_TITLE,
     'asc',
   );
+};
 
-/** Lists the labels of many projects or groups at once. */
+/** Lists the labels of many projects or groups at once. The caller checks `read_label`. */
 export const listLabelsBelow = (ctx: Context, kind: Container['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
   batchedListOf(
     ctx.db,
@@ -58,7 +69,7 @@ const findLabel = async (
   ctx: Pick<Context, 'db'>,
   container: Container,
   idOrTitle: string,
-  includeAncestors = true,
+  includeAncestors: boolean,
 ): Promise<LabelRow | null> => {
   const id = /^\d{1,15}$/.test(idOrTitle) ? Number(idOrTitle) : null;
   const row = await ctx.db
@@ -72,13 +83,45 @@ const findLabel = async (
   return row ?? null;
 };
 
-/** @throws DomainError `not_found` (Label) */
-export const getLabel = async (
-  ctx: Pick<Context, 'db'>,
-  container: Container,
+/** A label with the group or project in which it was looked for. */
+export interface LabelAt {
+  readonly container: Container;
+  readonly label: LabelRow;
+}
+
+/**
+ * Returns a label that the group or project has or inherits.
+ *
+ * @throws DomainError `not_found` (Group, Project, Label), `forbidden` if the caller may not read its labels
+ */
+export const getLabelAt = async (
+  ctx: Context,
+  kind: ContainerKind,
+  place: IdOrPath,
   idOrTitle: string,
   includeAncestors = true,
+): Promise<LabelAt> => {
+  const container = await getContainer(ctx, kind, place);
+  return { container, label: await getLabel(ctx, container, idOrTitle, includeAncestors) };
+};
+
+/** Returns the label with this id. @throws DomainError `not_found`, also if the caller may not read it */
+export const getLabelById = async (ctx: Context, id: number): Promise<LabelAt> => {
+  const label = (await labelsByIds(ctx, [id])).get(id);
+  if (!label) throw notFound('Label');
+  const container = await getOwner(ctx, label);
+  requireContainerAbility(ctx, container, 'read_label');
+  return { container, label };
+};
+
+/** The same in a container that is loaded. @throws DomainError as `getLabelAt` */
+export const getLabel = async (
+  ctx: Context,
+  container: Container,
+  idOrTitle: string,
+  includeAncestors: boolean,
 ): Promise<LabelRow> => {
+  requireContainerAbility(ctx, container, 'read_label');
   const label = await findLabel(ctx, container, idOrTitle, includeAncestors);
   if (!label) throw notFound('Label');
   return label;

@@ -1,4 +1,4 @@
-import { type ContainerKind, getContainer, groupOf, requireContainerAbility } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainer } from '#domains/planning/container.ts';
 import { subscribe, subscribedAmong } from '#domains/planning/subscriptions.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -8,7 +8,7 @@ import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts'
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { promoteLabel } from './promotion.ts';
-import { getLabel, type LabelCounts, type LabelRow, labelCountsByIds, listLabels } from './queries.ts';
+import { getLabelAt, type LabelCounts, type LabelRow, labelCountsByIds, listLabels } from './queries.ts';
 import { labelRecord, toLabel, toLabels } from './record.ts';
 
 const tag = 'Labels';
@@ -34,7 +34,6 @@ const labelPage = async (
   page: PageRequest,
 ) => {
   const container = await getContainer(ctx, kind, id);
-  requireContainerAbility(ctx, container, 'read_label');
   const found = await readPage(listLabels(ctx, container, filter), page);
   const ids = found.items.map((label) => label.id);
   const counts = with_counts ? await labelCountsByIds(ctx, container, ids) : null;
@@ -74,9 +73,7 @@ const routesOf = (kind: ContainerKind, path: Container): Route[] => [
     input: { ...one, include_ancestor_groups: boolean().default(true) },
     response: labelRecord,
     run: async (ctx, { id, name, include_ancestor_groups }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_label');
-      const label = await getLabel(ctx, container, name, include_ancestor_groups);
+      const { container, label } = await getLabelAt(ctx, kind, id, name, include_ancestor_groups);
       return labelFor(ctx, label, await labelCountsByIds(ctx, container, [label.id]));
     },
   }),
@@ -107,9 +104,7 @@ function subscription(kind: ContainerKind, path: Container, wanted: boolean): Ro
     input: one,
     response: labelRecord,
     run: async (ctx, { id, name }, http) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_label');
-      const label = await getLabel(ctx, container, name);
+      const { label } = await getLabelAt(ctx, kind, id, name);
       if (!(await subscribe(ctx, 'label', label, wanted))) http.setStatus(304);
       return labelFor(ctx, label);
     },
@@ -127,13 +122,7 @@ const promotionRoutes = (['/projects/:id/labels/:name/promote', '/projects/:id/l
       'Labels with the same title in other projects below the group are merged into it. Answers 409 if a group has one.',
     input: one,
     response: labelRecord,
-    run: async (ctx, { id, name }) => {
-      const project = await getProject(ctx, id);
-      requireContainerAbility(ctx, { kind: 'project', project }, 'read_label');
-      const label = await getLabel(ctx, { kind: 'project', project }, name, false);
-      const promoted = await promoteLabel(ctx, project, await groupOf(ctx, project), label);
-      return labelFor(ctx, promoted);
-    },
+    run: async (ctx, { id, name }) => labelFor(ctx, await promoteLabel(ctx, await getProject(ctx, id), name)),
   }),
 );
 
@@ -159,9 +148,7 @@ const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Con
     rules: [atLeastOneOf('new_name', 'color', 'description', 'priority', 'archived')],
     response: labelRecord,
     run: async (ctx, { id, name, new_name, ...input }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_label');
-      const label = await getLabel(ctx, container, name, false);
+      const { container, label } = await getLabelAt(ctx, kind, id, name, false);
       const changed = await updateLabel(ctx, container, label, { ...input, title: new_name });
       return labelFor(ctx, changed);
     },
@@ -174,9 +161,8 @@ const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Con
     input: one,
     response: null,
     run: async (ctx, { id, name }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_label');
-      await deleteLabel(ctx, container, await getLabel(ctx, container, name, false));
+      const { container, label } = await getLabelAt(ctx, kind, id, name, false);
+      await deleteLabel(ctx, container, label);
     },
   }),
 ];

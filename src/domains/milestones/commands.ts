@@ -1,13 +1,14 @@
 import { sql } from 'kysely';
-import { differences } from '#domains/planning/changes.ts';
+import { differences, newValues } from '#domains/planning/changes.ts';
 import {
-  ancestorIds,
   type Container,
   containerScope,
+  groupOf,
   lockContainer,
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
+import { isTitleTaken, trimTitle } from '#domains/planning/titles.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { projectsByIds, ROW } from '#domains/projects/queries.ts';
@@ -40,8 +41,6 @@ export interface MilestoneChanges {
   readonly start_date?: string | null | undefined;
   readonly state_event?: MilestoneStateEvent | undefined;
 }
-
-const MAX_TITLE = 255;
 
 /** Creates a milestone of a group or project. @throws DomainError `forbidden`, `invalid` */
 export const createMilestone = async (ctx: Context, seen: Container, input: NewMilestone): Promise<MilestoneRow> => {
@@ -92,13 +91,12 @@ export const updateMilestone = async (
       },
     );
     if (Object.keys(changes).length === 0) return before;
-    const values = Object.fromEntries(Object.entries(changes).map(([name, { current }]) => [name, current]));
     const dates = { ...before, ...input };
     checkDates(dates.start_date ?? null, dates.due_date ?? null);
     if (changes.title) await checkFree(tx, container, String(changes.title.current), before.id);
     await tx.db
       .updateTable('milestones')
-      .set({ ...values, updated_at: sql`now()` })
+      .set({ ...newValues(changes), updated_at: sql`now()` })
       .where('id', '=', before.id)
       .execute()
       .catch(asTaken);
@@ -127,20 +125,19 @@ export const deleteMilestone = async (ctx: Context, seen: Container, given: Mile
  * Turns a milestone of a project into one of its group. Its issues and merge requests keep it. Milestones with the same
  * title in other projects below the group are merged into it.
  *
- * @param group The group of the project
- * @throws DomainError `forbidden`, `invalid` if the group or one above it has a milestone of this title
+ * @throws DomainError `not_found`, `forbidden`, `bad_request` if the project is not in a group, `invalid` if the group or
+ * one above it has a milestone of this title
  */
-export const promoteMilestone = async (
-  ctx: Context,
-  project: ProjectRow,
-  group: Extract<Container, { kind: 'group' }>,
-  given: MilestoneRow,
-): Promise<MilestoneRow> => {
-  requireContainerAbility(ctx, { kind: 'project', project }, 'admin_milestone');
+export const promoteMilestone = async (ctx: Context, project: ProjectRow, id: number): Promise<MilestoneRow> => {
+  const source: Container = { kind: 'project', project };
+  requireContainerAbility(ctx, source, 'read_milestone');
+  await getMilestone(ctx, source, id);
+  const group = await groupOf(ctx, project);
+  requireContainerAbility(ctx, source, 'admin_milestone');
   requireContainerAbility(ctx, group, 'admin_milestone');
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, group, 'admin_milestone');
-    const before = await lockMilestone(tx, { kind: 'project', project }, given.id);
+    const before = await lockMilestone(tx, source, id);
     await checkFree(tx, container, before.title, before.id);
     await mergeInto(tx, group.group.id, before);
     await tx.db
@@ -214,18 +211,8 @@ const lockMilestone = async (tx: Tx, container: Container, id: number): Promise<
 
 const TAKEN = { title: ['already being used for another group or project milestone.'] };
 
-const checkFree = async (tx: Tx, container: Container, title: string, butId: number | null): Promise<void> => {
-  const { project_id, namespace_id } = ownerColumns(container);
-  const row = await tx.db
-    .selectFrom('milestones')
-    .select('id')
-    .where('title', '=', title)
-    .where('id', '<>', butId ?? 0)
-    .where(
-      sql<boolean>`(project_id = ${project_id} or namespace_id = ${namespace_id} or namespace_id = any (${ancestorIds(container)}::bigint[]))`,
-    )
-    .executeTakeFirst();
-  if (row) throw invalid(TAKEN);
+const checkFree = async (tx: Tx, container: Container, title: string, exceptId: number | null): Promise<void> => {
+  if (await isTitleTaken(tx, 'milestones', container, title, exceptId)) throw invalid(TAKEN);
 };
 
 /** Maps a violation of a unique index by a concurrent request to `invalid`. */
@@ -235,9 +222,7 @@ const asTaken = (error: unknown): never => {
 };
 
 const readTitle = (given: string): string => {
-  const title = given.trim();
-  if (title === '') throw invalid({ title: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  const title = trimTitle(given, 'title');
   // These words have a meaning in filters.
   if (/^(none|any|#upcoming|#started)$/i.test(title)) throw invalid({ title: ['is a reserved word'] });
   return title;

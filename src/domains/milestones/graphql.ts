@@ -1,5 +1,5 @@
 import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
-import { type Container, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainerByPath } from '#domains/planning/container.ts';
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -10,10 +10,10 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
 import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
 import { isExpired, isUpcoming, MILESTONE_STATES, type MilestoneState, milestoneWebUrl } from './model.ts';
 import {
+  getMilestoneById,
   listMilestonesBelow,
   type MilestoneRow,
   type MilestoneStats,
@@ -99,7 +99,7 @@ interface MilestoneArguments extends ConnectionArguments {
   readonly includeDescendants?: boolean | null | undefined;
 }
 
-const milestonesBelow = (kind: Container['kind']) =>
+const milestonesBelow = (kind: ContainerKind) =>
   batchedConnection((ctx, args: MilestoneArguments) =>
     listMilestonesBelow(ctx, kind, {
       ids: args.ids,
@@ -156,7 +156,7 @@ builder.queryField('milestone', (t) =>
   t.field({
     type: MilestoneRef,
     args: { id: t.arg({ type: 'MilestoneID', required: true }) },
-    resolve: (_root, { id }, ctx) => orNull(milestoneWithContainer(ctx, id).then(({ milestone }) => milestone)),
+    resolve: (_root, { id }, ctx) => orNull(getMilestoneById(ctx, id).then(({ milestone }) => milestone)),
   }),
 );
 
@@ -172,11 +172,7 @@ mutationField('milestoneCreate', {
   }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { projectPath, groupPath, title, description, dueDate, startDate }) => {
-    if ((projectPath == null) === (groupPath == null)) throw badRequest('either projectPath or groupPath is required');
-    const container =
-      groupPath == null
-        ? await getContainer(ctx, 'project', { path: projectPath ?? '' })
-        : await getContainer(ctx, 'group', { path: groupPath });
+    const container = await getContainerByPath(ctx, projectPath, groupPath);
     return {
       milestone: await createMilestone(ctx, container, {
         title,
@@ -200,7 +196,7 @@ mutationField('milestoneUpdate', {
   }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { id, title, description, dueDate, startDate, stateEvent }) => {
-    const { container, milestone } = await milestoneWithContainer(ctx, id);
+    const { container, milestone } = await getMilestoneById(ctx, id);
     return {
       milestone: await updateMilestone(ctx, container, milestone, {
         title: title ?? undefined,
@@ -218,23 +214,8 @@ mutationField('milestoneDelete', {
   input: (t) => ({ id: t.field({ type: 'MilestoneID', required: true }) }),
   payload: { milestone: MilestoneRef },
   run: async (ctx, { id }) => {
-    const { container, milestone } = await milestoneWithContainer(ctx, id);
+    const { container, milestone } = await getMilestoneById(ctx, id);
     await deleteMilestone(ctx, container, milestone);
     return { milestone };
   },
 });
-
-/** @throws DomainError `not_found`, also if the caller cannot see it */
-const milestoneWithContainer = async (
-  ctx: Context,
-  id: number,
-): Promise<{ container: Container; milestone: MilestoneRow }> => {
-  const milestone = (await milestonesByIds(ctx, [id])).get(id);
-  if (!milestone) throw notFound('Milestone');
-  const container =
-    milestone.project_id === null
-      ? await getContainer(ctx, 'group', { id: milestone.namespace_id ?? 0 })
-      : await getContainer(ctx, 'project', { id: milestone.project_id });
-  requireContainerAbility(ctx, container, 'read_milestone');
-  return { container, milestone };
-};

@@ -1,5 +1,13 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { ancestorIds, type Container, ownerColumns } from '#domains/planning/container.ts';
+import {
+  ancestorIds,
+  type Container,
+  type ContainerKind,
+  getContainer,
+  getOwner,
+  ownerColumns,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { issueIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -8,6 +16,7 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Milestones } from '#platform/db/tables.ts';
 import { invalid, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { MilestoneState } from './model.ts';
 
 export interface MilestoneRow extends Selectable<Milestones> {
@@ -35,12 +44,13 @@ export interface MilestoneStats {
   readonly closed_issues_count: number;
 }
 
-/** Lists the milestones of a group or project by due date. The caller checks `read_milestone`. */
+/** Lists the milestones of a group or project by due date. @throws DomainError `not_found`, `forbidden` */
 export const listMilestones = (
   ctx: Context,
   container: Container,
   filter: MilestoneFilter = {},
 ): List<MilestoneRow> => {
+  requireContainerAbility(ctx, container, 'read_milestone');
   const { project_id, namespace_id } = ownerColumns(container);
   const parts =
     project_id === null
@@ -55,7 +65,7 @@ export const listMilestones = (
   return listOf(ctx.db, matching(ctx, filter).where(anyOf(parts)), BY_DUE_DATE, 'asc');
 };
 
-/** Lists the milestones of many projects or groups at once. */
+/** Lists the milestones of many projects or groups at once. The caller checks `read_milestone`. */
 export const listMilestonesBelow = (
   ctx: Context,
   kind: Container['kind'],
@@ -68,7 +78,38 @@ export const listMilestonesBelow = (
     'asc',
   );
 
-/** Returns a milestone of the container itself. @throws DomainError `not_found` (Milestone) */
+/** A milestone with its group or project. */
+export interface MilestoneAt {
+  readonly container: Container;
+  readonly milestone: MilestoneRow;
+}
+
+/**
+ * Returns a milestone of the group or project itself.
+ *
+ * @throws DomainError `not_found` (Group, Project, Milestone), `forbidden` if the caller may not read its milestones
+ */
+export const getMilestoneAt = async (
+  ctx: Context,
+  kind: ContainerKind,
+  place: IdOrPath,
+  id: number,
+): Promise<MilestoneAt> => {
+  const container = await getContainer(ctx, kind, place);
+  requireContainerAbility(ctx, container, 'read_milestone');
+  return { container, milestone: await getMilestone(ctx, container, id) };
+};
+
+/** Returns the milestone with this id. @throws DomainError `not_found`, also if the caller may not read it */
+export const getMilestoneById = async (ctx: Context, id: number): Promise<MilestoneAt> => {
+  const milestone = (await milestonesByIds(ctx, [id])).get(id);
+  if (!milestone) throw notFound('Milestone');
+  const container = await getOwner(ctx, milestone);
+  requireContainerAbility(ctx, container, 'read_milestone');
+  return { container, milestone };
+};
+
+/** Returns a milestone of the container itself, without checking access. @throws DomainError `not_found` (Milestone) */
 export const getMilestone = async (
   ctx: Pick<Context, 'db'>,
   container: Container,

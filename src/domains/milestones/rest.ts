@@ -1,4 +1,4 @@
-import { type ContainerKind, getContainer, groupOf, requireContainerAbility } from '#domains/planning/container.ts';
+import { type ContainerKind, getContainer } from '#domains/planning/container.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
@@ -7,7 +7,7 @@ import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, on
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createMilestone, deleteMilestone, promoteMilestone, updateMilestone } from './commands.ts';
 import { MILESTONE_STATE_EVENTS, MILESTONE_STATES } from './model.ts';
-import { getMilestone, listMilestones } from './queries.ts';
+import { getMilestoneAt, listMilestones } from './queries.ts';
 import { milestoneRecord, toMilestone } from './record.ts';
 
 const tag = 'Milestones';
@@ -38,9 +38,7 @@ const milestonePage = async (
   page: PageRequest,
 ) => {
   const { id, state, include_parent_milestones, ...filter } = input;
-  const container = await getContainer(ctx, kind, id);
-  requireContainerAbility(ctx, container, 'read_milestone');
-  const list = listMilestones(ctx, container, {
+  const list = listMilestones(ctx, await getContainer(ctx, kind, id), {
     ...filter,
     include_ancestors: include_parent_milestones ?? filter.include_ancestors,
     state: state === 'all' ? null : state,
@@ -77,11 +75,8 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
     auth: 'optional',
     input: one,
     response: milestoneRecord,
-    run: async (ctx, { id, milestone_id }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      return toMilestone(ctx, await getMilestone(ctx, container, milestone_id));
-    },
+    run: async (ctx, { id, milestone_id }) =>
+      toMilestone(ctx, (await getMilestoneAt(ctx, kind, id, milestone_id)).milestone),
   }),
   route({
     method: 'POST',
@@ -109,9 +104,7 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
     rules: [atLeastOneOf('title', 'description', 'due_date', 'start_date', 'state_event')],
     response: milestoneRecord,
     run: async (ctx, { id, milestone_id, ...input }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      const milestone = await getMilestone(ctx, container, milestone_id);
+      const { container, milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
       return toMilestone(ctx, await updateMilestone(ctx, container, milestone, input));
     },
   }),
@@ -123,9 +116,8 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
     input: one,
     response: null,
     run: async (ctx, { id, milestone_id }) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      await deleteMilestone(ctx, container, await getMilestone(ctx, container, milestone_id));
+      const { container, milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
+      await deleteMilestone(ctx, container, milestone);
     },
   }),
 ];
@@ -139,12 +131,8 @@ const promotion = route({
   status: 200,
   input: one,
   response: milestoneRecord,
-  run: async (ctx, { id, milestone_id }) => {
-    const project = await getProject(ctx, id);
-    requireContainerAbility(ctx, { kind: 'project', project }, 'read_milestone');
-    const milestone = await getMilestone(ctx, { kind: 'project', project }, milestone_id);
-    return toMilestone(ctx, await promoteMilestone(ctx, project, await groupOf(ctx, project), milestone));
-  },
+  run: async (ctx, { id, milestone_id }) =>
+    toMilestone(ctx, await promoteMilestone(ctx, await getProject(ctx, id), milestone_id)),
 });
 
 export const routes = [

@@ -36,6 +36,29 @@ type ContainerAbility =
 export const getContainer = async (ctx: Context, kind: ContainerKind, id: IdOrPath): Promise<Container> =>
   kind === 'group' ? { kind, group: await getGroup(ctx, id) } : { kind: 'project', project: await getProject(ctx, id) };
 
+/** Returns the owner of a label or milestone if the caller can see it. @throws DomainError `not_found` (Group, Project) */
+export const getOwner = (
+  ctx: Context,
+  { project_id, namespace_id }: { readonly project_id: number | null; readonly namespace_id: number | null },
+): Promise<Container> =>
+  project_id === null
+    ? getContainer(ctx, 'group', { id: namespace_id ?? 0 })
+    : getContainer(ctx, 'project', { id: project_id });
+
+/**
+ * Returns the group or project with this path. @throws DomainError `bad_request` unless one path is given, `not_found`
+ * (Group, Project)
+ */
+export const getContainerByPath = async (
+  ctx: Context,
+  projectPath: string | null | undefined,
+  groupPath: string | null | undefined,
+): Promise<Container> => {
+  if (projectPath != null && groupPath == null) return getContainer(ctx, 'project', { path: projectPath });
+  if (groupPath != null && projectPath == null) return getContainer(ctx, 'group', { path: groupPath });
+  throw badRequest('either projectPath or groupPath is required');
+};
+
 /**
  * Returns the group that a project is directly in.
  *

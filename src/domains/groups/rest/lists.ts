@@ -5,7 +5,7 @@ import {
   withCustomAttributesFlag,
 } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
-import { readPage } from '#platform/paging.ts';
+import { type PageRequest, readPage } from '#platform/paging.ts';
 import type { Written } from '#rest/encoded-json.ts';
 import type { Input } from '#rest/input.ts';
 import { boolean, commaList, date, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
@@ -50,11 +50,19 @@ const toFilter = (input: Input<typeof commonInput>): GroupFilter => ({
   customAttributes: input.custom_attributes,
 });
 
+type CommonInput = Input<typeof commonInput> & { readonly statistics?: boolean | undefined };
+
+/** Reads a page of the groups that match the caller's filters and those of the list itself. */
+const groupPage = async (ctx: Context, input: CommonInput, page: PageRequest, ofList: GroupFilter) => {
+  const found = await readPage(listGroups(ctx, { ...toFilter(input), ...ofList }), page);
+  return { ...found, items: await groupRecords(ctx, found.items, input) };
+};
+
 /** Records with parts for administrators only are built anew for each request. */
 const groupRecords = async (
   ctx: Context,
   groups: readonly GroupRow[],
-  input: Input<typeof commonInput> & { readonly statistics?: boolean | undefined },
+  input: CommonInput,
 ): Promise<readonly (GroupRecord | Written<GroupRecord>)[]> =>
   ctx.actor.isAdmin && (input.statistics || input.with_custom_attributes)
     ? withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes)
@@ -69,11 +77,8 @@ export const listRoutes = [
     paging: { keyset: { name: 'text', path: 'text', id: 'integer' } },
     item: groupRecord,
     input: { ...ownInput, top_level_only: boolean().optional() },
-    run: async (ctx, input, page) => {
-      const filter = { ...toFilter(input), allAvailable: input.all_available, topLevelOnly: input.top_level_only };
-      const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await groupRecords(ctx, found.items, input) };
-    },
+    run: (ctx, input, page) =>
+      groupPage(ctx, input, page, { allAvailable: input.all_available, topLevelOnly: input.top_level_only }),
   }),
   listRoute({
     path: '/groups/:id/subgroups',
@@ -84,11 +89,8 @@ export const listRoutes = [
     item: groupRecord,
     input: { id: idOrPath(), ...ownInput },
     run: async (ctx, { id, ...input }, page) => {
-      const group = await getGroup(ctx, id);
-      const allAvailable = input.all_available;
-      const filter = { ...toFilter(input), allAvailable, parentId: group.id, searchPaths: true };
-      const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await groupRecords(ctx, found.items, input) };
+      const { id: parentId } = await getGroup(ctx, id);
+      return groupPage(ctx, input, page, { allAvailable: input.all_available, parentId, searchPaths: true });
     },
   }),
   listRoute({
@@ -100,11 +102,8 @@ export const listRoutes = [
     item: groupRecord,
     input: { id: idOrPath(), ...ownInput },
     run: async (ctx, { id, ...input }, page) => {
-      const group = await getGroup(ctx, id);
-      const allAvailable = input.all_available;
-      const filter = { ...toFilter(input), allAvailable, ancestorId: group.id, searchPaths: true };
-      const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await groupRecords(ctx, found.items, input) };
+      const { id: ancestorId } = await getGroup(ctx, id);
+      return groupPage(ctx, input, page, { allAvailable: input.all_available, ancestorId, searchPaths: true });
     },
   }),
   listRoute({
@@ -118,10 +117,8 @@ export const listRoutes = [
     item: groupRecord,
     input: { id: idOrPath(), ...commonInput },
     run: async (ctx, { id, ...input }, page) => {
-      const group = await getGroup(ctx, id);
-      const filter = { ...toFilter(input), sharedWithId: group.id, allAvailable: true };
-      const found = await readPage(listGroups(ctx, filter), page);
-      return { ...found, items: await groupRecords(ctx, found.items, input) };
+      const { id: sharedWithId } = await getGroup(ctx, id);
+      return groupPage(ctx, input, page, { allAvailable: true, sharedWithId });
     },
   }),
 ];

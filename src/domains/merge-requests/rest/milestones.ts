@@ -1,5 +1,5 @@
-import { getMilestone } from '#domains/milestones/queries.ts';
-import { type ContainerKind, getContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import { getMilestoneAt } from '#domains/milestones/queries.ts';
+import type { ContainerKind } from '#domains/planning/container.ts';
 import { readPage } from '#platform/paging.ts';
 import { idOrPath, integer, oneOf } from '#rest/params.ts';
 import { listRoute, type Route } from '#rest/route.ts';
@@ -26,9 +26,7 @@ function mergeRequestsOf(kind: ContainerKind, path: '/groups/:id' | '/projects/:
     },
     item: mergeRequestListRecord,
     run: async (ctx, { id, milestone_id, state }, page) => {
-      const container = await getContainer(ctx, kind, id);
-      requireContainerAbility(ctx, container, 'read_milestone');
-      const milestone = await getMilestone(ctx, container, milestone_id);
+      const { milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
       const found = await readPage(listVisibleMergeRequests(ctx, { milestone_id: milestone.id, state }), page);
       return { ...found, items: await toMergeRequests(ctx, found.items) };
     },
