@@ -7,9 +7,9 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import { type ProtectedBranch, protectedBranchesByProjects } from '#domains/repositories/protected-branches.ts';
 import { protectedBranchRecord, toProtectedBranch } from '#domains/repositories/record.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { only } from '#platform/only.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { type Approvers, eligibleApprovers } from './eligible.ts';
 import {
@@ -81,16 +81,13 @@ const approversOf = async (
 ): Promise<(rule: Approvers) => ApproverRecord> => {
   const eligible = await eligibleApprovers(ctx, [{ project, rules }]);
   const [users, groups] = await Promise.all([
-    userSummariesByIds(ctx, [
-      ...new Set(rules.flatMap(({ id, user_ids }) => [...user_ids, ...(eligible.get(id) ?? [])])),
-    ]),
+    userBasicsByIds(
+      ctx,
+      rules.flatMap(({ id, user_ids }) => [...user_ids, ...(eligible.get(id) ?? [])]),
+    ),
     namespacesByIds(ctx, [...new Set(rules.flatMap(({ group_ids }) => group_ids))]),
   ]);
-  const people = (ids: readonly number[]) =>
-    ids.flatMap((id) => {
-      const user = users.get(id);
-      return user ? [toUserBasic(ctx, user)] : [];
-    });
+  const people = (ids: readonly number[]) => ids.flatMap((id) => users.get(id) ?? []);
   return ({ id, user_ids, group_ids }) => {
     const seen = group_ids.flatMap((groupId) => groups.get(groupId) ?? []);
     return {
@@ -130,11 +127,7 @@ export const toApprovalRule = async (
   ctx: Context,
   project: ProjectRow | null,
   rule: ApprovalRule,
-): Promise<ApprovalRuleRecord> => {
-  const [record] = await toApprovalRules(ctx, project, [rule]);
-  if (!record) throw new Error('one rule has one record');
-  return record;
-};
+): Promise<ApprovalRuleRecord> => only(await toApprovalRules(ctx, project, [rule]));
 
 /** A rule of a merge request. The rule of the project that it was copied from may be gone. */
 export const mergeRequestRuleRecord = z
@@ -176,11 +169,7 @@ export const toMergeRequestRule = async (
   ctx: Context,
   project: ProjectRow,
   rule: ApprovalRule,
-): Promise<MergeRequestRuleRecord> => {
-  const [record] = await toMergeRequestRules(ctx, project, [rule]);
-  if (!record) throw new Error('one rule has one record');
-  return record;
-};
+): Promise<MergeRequestRuleRecord> => only(await toMergeRequestRules(ctx, project, [rule]));
 
 /** Returns the attributes of a rule without its people. */
 const toRule = ({ id, name, rule_type, report_type, approvals_required }: ApprovalRule) => ({

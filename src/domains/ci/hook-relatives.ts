@@ -74,7 +74,10 @@ export const hookRelatives = async (
     merge_request_id === null ? null : describeMergeRequest(ctx, merge_request_id),
     sourceOf(ctx, pipeline.bridge_job_id),
     runnersByIds(ctx, [...new Set(jobs.flatMap(({ runner_id }) => runner_id ?? []))]),
-    userSummariesByIds(ctx, [...new Set(jobs.flatMap(({ user_id }) => user_id ?? []))]),
+    userSummariesByIds(
+      ctx,
+      jobs.map(({ user_id }) => user_id),
+    ),
     archivesOf(
       ctx,
       jobs.map(({ id }) => id),

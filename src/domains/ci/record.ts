@@ -5,8 +5,7 @@ import { commitRecord, toCommit } from '#domains/repositories/record.ts';
 import { managersByIds } from '#domains/runners/manager-queries.ts';
 import { runnersByIds } from '#domains/runners/queries.ts';
 import { jobRunnerRecord, toJobRunner } from '#domains/runners/record.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { archivedBefore, isArchived } from './archived.ts';
@@ -94,10 +93,9 @@ export const toPipelineListed = (ctx: Context, row: PipelineRow): z.output<typeo
 /** Returns the full record, with the summary of its jobs. */
 export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.output<typeof pipelineRecord>> => {
   const [users, summaries] = await Promise.all([
-    userSummariesByIds(ctx, row.user_id === null ? [] : [row.user_id]),
+    userBasicsByIds(ctx, [row.user_id]),
     pipelineSummariesByIds(ctx, [row.id]),
   ]);
-  const user = users.get(row.user_id ?? 0);
   const summary = summaries.get(row.id);
   const coverage = row.coverage ?? summary?.coverage ?? null;
   return {
@@ -105,7 +103,7 @@ export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.outp
     before_sha: row.before_sha,
     tag: row.tag,
     yaml_errors: row.yaml_errors,
-    user: user ? toUserBasic(ctx, user) : null,
+    user: users.get(row.user_id) ?? null,
     started_at: isoTime(row.started_at),
     finished_at: isoTime(row.finished_at),
     committed_at: isoTime(row.committed_at),
@@ -228,13 +226,15 @@ export const toBridges = async (
 const toJobShapes = async (ctx: Context, project: ProjectRow, rows: readonly JobRow[]) => {
   const shas = [...new Set(rows.flatMap(({ sha }) => (sha && /^[0-9a-f]{40}$/.test(sha) ? sha : [])))];
   const [users, pipelines, commits] = await Promise.all([
-    userSummariesByIds(ctx, [...new Set(rows.flatMap(({ user_id }) => user_id ?? []))]),
+    userBasicsByIds(
+      ctx,
+      rows.map(({ user_id }) => user_id),
+    ),
     pipelinesByIds(ctx, [...new Set(rows.map(({ pipeline_id }) => pipeline_id))]),
     shas.length > 0 && can(ctx, project, 'read_code') ? ctx.services.git.readCommits(project.disk_path, shas) : [],
   ]);
   const commitById = new Map(commits.map((commit) => [commit.id, commit]));
   return rows.flatMap((row) => {
-    const user = users.get(row.user_id ?? 0);
     const pipeline = pipelines.get(row.pipeline_id);
     const commit = commitById.get(row.sha ?? '');
     // Without a pipeline, the job has been deleted.
@@ -254,7 +254,7 @@ const toJobShapes = async (ctx: Context, project: ProjectRow, rows: readonly Job
       erased_at: isoTime(row.erased_at),
       duration: jobDuration(ctx, row),
       queued_duration: secondsBetween(row.queued_at, row.started_at),
-      user: user ? toUserBasic(ctx, user) : null,
+      user: users.get(row.user_id) ?? null,
       commit: commit ? toCommit(ctx, project, commit) : null,
       pipeline: toPipelineBasic(ctx, pipeline),
       ...(row.failure_reason === null ? {} : { failure_reason: row.failure_reason }),
@@ -288,9 +288,11 @@ export const toCommitStatuses = async (
   ctx: Context,
   rows: readonly JobRow[],
 ): Promise<z.output<typeof commitStatusRecord>[]> => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.flatMap(({ user_id }) => user_id ?? []))]);
+  const users = await userBasicsByIds(
+    ctx,
+    rows.map(({ user_id }) => user_id),
+  );
   return rows.map((row) => {
-    const user = users.get(row.user_id ?? 0);
     return {
       id: row.id,
       sha: row.sha,
@@ -305,7 +307,7 @@ export const toCommitStatuses = async (
       allow_failure: row.allow_failure,
       coverage: row.coverage,
       pipeline_id: row.pipeline_id,
-      author: user ? toUserBasic(ctx, user) : null,
+      author: users.get(row.user_id) ?? null,
     };
   });
 };

@@ -1,6 +1,7 @@
 import { getProject } from '#domains/projects/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -206,9 +207,7 @@ export const routes = [
     run: async (ctx, { id, sha, name, context, ...report }) => {
       const project = await getProject(ctx, id);
       const job = await reportCommitStatus(ctx, project, sha, { ...report, name: name ?? context });
-      const [status] = await toCommitStatuses(ctx, [job]);
-      if (!status) throw notFound();
-      return status;
+      return only(await toCommitStatuses(ctx, [job]));
     },
   }),
 ] satisfies readonly Route[];

@@ -184,7 +184,7 @@ export const pipelineEventBody = async (
   const project = event.project_id === null ? null : await findProject(ctx, { id: event.project_id });
   if (!project) return null;
   const [people, [commit = null], jobs] = await Promise.all([
-    userSummariesByIds(ctx, pipeline.user_id === null ? [] : [pipeline.user_id]),
+    userSummariesByIds(ctx, [pipeline.user_id]),
     ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]),
     listJobsBelow(ctx, 'pipeline', { kinds: ['build'], retried: false }).rows([pipeline.id], { limit: MAX_BUILDS }),
   ]);
@@ -208,7 +208,7 @@ export const jobEventBody = async (
   const [project, pipelines, people, retries, relatives] = await Promise.all([
     event.project_id === null ? null : findProject(ctx, { id: event.project_id }),
     pipelinesByIds(ctx, [job.pipeline_id]),
-    userSummariesByIds(ctx, job.user_id === null ? [] : [job.user_id]),
+    userSummariesByIds(ctx, [job.user_id]),
     countRetries(ctx, job),
     hookRelatives(ctx, job.pipeline_id, [job]),
   ]);

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { NoteableKind } from '#domains/notes/noteable.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { only } from '#platform/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { idOrPath, integer, text } from '#rest/params.ts';
@@ -33,13 +33,15 @@ const toAwards = async (
   awardable: Awardable,
   rows: readonly AwardRow[],
 ): Promise<z.output<typeof awardRecord>[]> => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.map((row) => row.user_id))]);
+  const users = await userBasicsByIds(
+    ctx,
+    rows.map((row) => row.user_id),
+  );
   return rows.map(({ id, name, user_id, created_at, updated_at }) => {
-    const user = users.get(user_id);
     return {
       id,
       name,
-      user: user ? toUserBasic(ctx, user) : null,
+      user: users.get(user_id) ?? null,
       created_at: isoTime(created_at),
       updated_at: isoTime(updated_at),
       awardable_id: idOf(awardable),
@@ -49,11 +51,8 @@ const toAwards = async (
   });
 };
 
-const toAward = async (ctx: Context, awardable: Awardable, row: AwardRow): Promise<z.output<typeof awardRecord>> => {
-  const [record] = await toAwards(ctx, awardable, [row]);
-  if (!record) throw new TypeError('a row has a record');
-  return record;
-};
+const toAward = async (ctx: Context, awardable: Awardable, row: AwardRow): Promise<z.output<typeof awardRecord>> =>
+  only(await toAwards(ctx, awardable, [row]));
 
 const NAME = 'Letters, digits, `_`, `+` and `-`, such as `thumbsup`; clients decide which emoji exist.';
 const place = { id: idOrPath(), noteable_iid: integer() };

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { jobsByIds } from '#domains/ci/queries.ts';
 import { jobRecord, toJobs } from '#domains/ci/record.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { deploymentsByIds } from './deployments.ts';
@@ -75,13 +74,15 @@ export const toDeployments = async (
 ): Promise<z.output<typeof deploymentRecord>[]> => {
   const distinct = (ids: readonly (number | null)[]) => [...new Set(ids.flatMap((id) => id ?? []))];
   const [users, environments, jobs] = await Promise.all([
-    userSummariesByIds(ctx, distinct(rows.map(({ user_id }) => user_id))),
+    userBasicsByIds(
+      ctx,
+      rows.map(({ user_id }) => user_id),
+    ),
     environmentsByIds(ctx, distinct(rows.map(({ environment_id }) => environment_id))),
     jobsByIds(ctx, distinct(rows.map(({ job_id }) => job_id))),
   ]);
   const deployables = new Map((await toJobs(ctx, project, [...jobs.values()])).map((job) => [job.id, job]));
   return rows.flatMap((row) => {
-    const user = users.get(row.user_id ?? 0);
     const environment = environments.get(row.environment_id);
     // Without an environment, the deployment has been deleted.
     if (!environment) return [];
@@ -93,7 +94,7 @@ export const toDeployments = async (
       created_at: isoTime(row.created_at),
       updated_at: isoTime(row.updated_at),
       status: row.status,
-      user: user ? toUserBasic(ctx, user) : null,
+      user: users.get(row.user_id) ?? null,
       environment: toEnvironment(environment),
       deployable: deployables.get(row.job_id ?? 0) ?? null,
     };

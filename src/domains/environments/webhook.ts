@@ -19,7 +19,7 @@ export const deploymentEventBody = async (
   if (!project) return null;
   const { sha, user_id, job_id } = deployment;
   const [users, [commit]] = await Promise.all([
-    userSummariesByIds(ctx, user_id === null ? [] : [user_id]),
+    userSummariesByIds(ctx, [user_id]),
     ctx.services.git.readCommits(project.disk_path, [sha]),
   ]);
   const user = users.get(user_id ?? 0) ?? null;

@@ -9,8 +9,7 @@ import { taskCompletion } from '#domains/planning/tasks.ts';
 import { timeStats } from '#domains/planning/time-tracking.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { projectsByIds } from '#domains/projects/queries.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -99,20 +98,14 @@ export const toIssues = async (
     labelsByIssueIds(ctx, ids),
     milestonesByIds(ctx, unique(issues.map((issue) => issue.milestone_id))),
   ]);
-  const people = await userSummariesByIds(
-    ctx,
-    unique([
-      ...issues.flatMap((issue) => [issue.author_id, issue.closed_by_id]),
-      ...[...details.values()].flatMap((each) => each.assignee_ids),
-    ]),
-  );
+  const people = await userBasicsByIds(ctx, [
+    ...issues.flatMap((issue) => [issue.author_id, issue.closed_by_id]),
+    ...[...details.values()].flatMap((each) => each.assignee_ids),
+  ]);
   const subscribed = await subscribedAmong(ctx, 'issue', ids);
   const closing = await closingMergeRequestCounts(ctx, ids);
   const labelDetails = withLabelsDetails ? await toLabelDetails(ctx, [...labels.values()].flat()) : null;
-  const person = (id: number | null) => {
-    const user = people.get(id ?? 0);
-    return user ? toUserBasic(ctx, user) : null;
-  };
+  const person = (id: number | null) => people.get(id) ?? null;
   return issues.flatMap((issue) => {
     const home = projects.get(issue.project_id);
     const more = details.get(issue.id);

@@ -40,7 +40,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
     .execute();
   const after = new Map(changed.map((row) => [row.id, row]));
   const snapshots = await snapshotsOf(tx, changed);
-  const people = await userSummariesByIds(tx, [...new Set([...assignees.values()].flat())]);
+  const people = await userSummariesByIds(tx, [...assignees.values()].flat());
   const told = (userIds: readonly number[]) =>
     userIds.flatMap((id) => {
       const person = people.get(id);

@@ -35,7 +35,7 @@ export const issueBodyIn = async (
   project: HookedProject,
   { issue, changes, action, actor_id }: IssuePayload & { readonly action: Action; readonly actor_id: number | null },
 ): Promise<Record<string, unknown>> => {
-  const people = await userSummariesByIds(ctx, [...issue.assignee_ids, ...(actor_id ? [actor_id] : [])]);
+  const people = await userSummariesByIds(ctx, [...issue.assignee_ids, actor_id]);
   const user = people.get(actor_id ?? 0);
   const assignees = issue.assignee_ids.flatMap((id) => {
     const assignee = people.get(id);

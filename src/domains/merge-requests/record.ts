@@ -14,8 +14,7 @@ import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { diffFileRecord } from '#domains/repositories/record.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { removedInV5 } from '#rest/v5.ts';
@@ -171,17 +170,11 @@ export const toMergeRequests = async (
     milestonesByIds(ctx, [...new Set(rows.flatMap(({ milestone_id }) => milestone_id ?? []))]),
     mergeabilityByIds(ctx, ids, rows),
   ]);
-  const userIds = new Set<number>();
-  for (const row of rows) {
-    for (const id of [row.author_id, row.merge_user_id, row.closed_by_id]) if (id !== null) userIds.add(id);
-    const each = stats.get(row.id);
-    for (const id of [...(each?.assignee_ids ?? []), ...(each?.reviewer_ids ?? [])]) userIds.add(id);
-  }
-  const users = await userSummariesByIds(ctx, [...userIds]);
-  const person = (id: number | null) => {
-    const found = id === null ? undefined : users.get(id);
-    return found ? toUserBasic(ctx, found) : null;
-  };
+  const users = await userBasicsByIds(ctx, [
+    ...rows.flatMap((row) => [row.author_id, row.merge_user_id, row.closed_by_id]),
+    ...[...stats.values()].flatMap((each) => [...each.assignee_ids, ...each.reviewer_ids]),
+  ]);
+  const person = (id: number | null) => users.get(id) ?? null;
   const people = (of: readonly number[]) => of.flatMap((id) => person(id) ?? []);
   const labelDetails = withLabelsDetails ? await toLabelDetails(ctx, [...labels.values()].flat()) : null;
   const html = renderHtml ? await renderTexts(ctx, rows.flatMap(prosesOf)) : null;

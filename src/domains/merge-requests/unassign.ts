@@ -58,9 +58,10 @@ const unassign = async (tx: Tx, userId: number, before: readonly Row[]): Promise
     return project ? [{ row, project }] : [];
   });
   const snapshots = new Map((await snapshotsOf(asHub, placed)).map((snapshot) => [snapshot.id, snapshot]));
-  const people = await userSummariesByIds(tx, [
-    ...new Set([...stats.values()].flatMap((each) => [...each.assignee_ids, ...each.reviewer_ids])),
-  ]);
+  const people = await userSummariesByIds(
+    tx,
+    [...stats.values()].flatMap((each) => [...each.assignee_ids, ...each.reviewer_ids]),
+  );
   const shown = (userIds: readonly number[]) =>
     userIds.flatMap((id) => {
       const person = people.get(id);

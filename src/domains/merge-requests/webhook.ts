@@ -92,10 +92,7 @@ export const bodyOf =
     if (!project) return null;
     // What a job completes has no actor, but somebody merged or pushed.
     const actor = event.actor_id ?? by_id ?? (action === 'merge' ? snapshot.merge_user_id : null) ?? 0;
-    const [facts, people] = await Promise.all([
-      factsOf(ctx, project, snapshot),
-      userSummariesByIds(ctx, actor === 0 ? [] : [actor]),
-    ]);
+    const [facts, people] = await Promise.all([factsOf(ctx, project, snapshot), userSummariesByIds(ctx, [actor])]);
     return mergeRequestBody(ctx, facts, {
       user: people.get(actor) ?? null,
       action,
@@ -115,7 +112,7 @@ const factsOf = async (
   const { assignee_ids, reviewer_ids, source_project_id, diff_head_sha } = snapshot;
   const isElsewhere = source_project_id !== null && source_project_id !== project.id;
   const [people, source, [last_commit = null]] = await Promise.all([
-    userSummariesByIds(ctx, [...new Set([...assignee_ids, ...reviewer_ids])]),
+    userSummariesByIds(ctx, [...assignee_ids, ...reviewer_ids]),
     isElsewhere ? findProjectWith(ctx, { id: source_project_id }, HOOK_PARTS) : project,
     ctx.services.git.readCommits(project.disk_path, isOid(diff_head_sha) ? [diff_head_sha] : []),
   ]);

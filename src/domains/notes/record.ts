@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -55,19 +54,17 @@ export const toNotes = async (
   noteable: Commentable,
   notes: readonly NoteRow[],
 ): Promise<z.output<typeof noteRecord>[]> => {
-  const ids = notes.flatMap((note) => [note.author_id ?? [], note.resolved_by_id ?? []].flat());
-  const people = await userSummariesByIds(ctx, [...new Set(ids)]);
-  const person = (id: number | null) => {
-    const user = people.get(id ?? 0);
-    return user ? toUserBasic(ctx, user) : null;
-  };
+  const people = await userBasicsByIds(
+    ctx,
+    notes.flatMap((note) => [note.author_id, note.resolved_by_id]),
+  );
   const suggestions = await suggestionRecords(ctx, noteable, notes);
   return notes.map((note) => ({
     id: note.id,
     type: note.type,
     body: note.note,
     attachment: null,
-    author: person(note.author_id),
+    author: people.get(note.author_id) ?? null,
     created_at: isoTime(note.created_at),
     updated_at: isoTime(note.updated_at),
     system: note.system,
@@ -78,7 +75,7 @@ export const toNotes = async (
     discussion_id: note.discussion_id,
     resolvable: isResolvable(note),
     resolved: note.resolved_at !== null,
-    resolved_by: person(note.resolved_by_id),
+    resolved_by: people.get(note.resolved_by_id) ?? null,
     resolved_at: isoTime(note.resolved_at),
     confidential: note.confidential,
     internal: note.confidential,
@@ -149,16 +146,18 @@ export const toCommitComments = async (
   ctx: Context,
   notes: readonly NoteRow[],
 ): Promise<z.output<typeof commitCommentRecord>[]> => {
-  const authors = await userSummariesByIds(ctx, [...new Set(notes.flatMap(({ author_id }) => author_id ?? []))]);
+  const authors = await userBasicsByIds(
+    ctx,
+    notes.map(({ author_id }) => author_id),
+  );
   return notes.map((note) => {
     const on = commentedLine(note);
-    const author = authors.get(note.author_id ?? 0);
     return {
       note: note.note,
       path: on?.path ?? null,
       line: on?.line ?? null,
       line_type: on?.line_type ?? null,
-      author: author ? toUserBasic(ctx, author) : null,
+      author: authors.get(note.author_id) ?? null,
       created_at: isoTime(note.created_at),
     };
   });

@@ -57,7 +57,7 @@ export const noteBodyIn = async (
   project: HookedProject,
   { note, subject, action, actor_id }: Commented,
 ): Promise<Record<string, unknown>> => {
-  const user = (await userSummariesByIds(ctx, actor_id === null ? [] : [actor_id])).get(actor_id ?? 0);
+  const user = (await userSummariesByIds(ctx, [actor_id])).get(actor_id ?? 0);
   return {
     object_kind: 'note',
     event_type: note.is_confidential ? 'confidential_note' : 'note',

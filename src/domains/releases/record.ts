@@ -5,8 +5,7 @@ import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { commitRecord, toCommit } from '#domains/repositories/record.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiLink } from '#rest/v5.ts';
@@ -84,7 +83,10 @@ export const toReleases = async (
       ctx,
       rows.map(({ id }) => id),
     ),
-    userSummariesByIds(ctx, [...new Set(rows.flatMap(({ author_id }) => author_id ?? []))]),
+    userBasicsByIds(
+      ctx,
+      rows.map(({ author_id }) => author_id),
+    ),
     readsCode ? releaseCommits(ctx, rows) : null,
   ]);
   const milestoneIds = can(ctx, project, 'read_milestone')
@@ -102,7 +104,6 @@ export const toReleases = async (
       )
     : null;
   return rows.map((row, index) => {
-    const author = users.get(row.author_id ?? 0);
     const commit = commits?.get(row.id);
     const sources = commit ? archivesOf(ctx, project, row.tag) : [];
     const { links = [], milestone_ids = [] } = parts.get(row.id) ?? {};
@@ -114,7 +115,7 @@ export const toReleases = async (
       created_at: isoTime(row.created_at),
       released_at: isoTime(row.released_at),
       upcoming_release: isUpcoming(ctx, row),
-      author: author ? toUserBasic(ctx, author) : null,
+      author: users.get(row.author_id) ?? null,
       ...(commits
         ? {
             commit: commit ? toCommit(ctx, project, commit) : null,

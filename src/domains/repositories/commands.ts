@@ -4,6 +4,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
+import { only } from '#platform/only.ts';
 import { createCommit } from './commit-changes.ts';
 import { type Branch, branchRef, type RefUpdate } from './model.ts';
 import { judgePush, readPushPolicy } from './policy.ts';
@@ -49,9 +50,7 @@ export const createBranch = async (
   const made = { name: update.ref, oid: newOid, peeledOid: newOid, message: null };
   // The first branch gets its protection with the push.
   const protectionsOf = project.empty_repo ? readProtections : async () => policy.protections;
-  const [created] = await completeBranches(ctx, project, [made], protectionsOf);
-  if (!created) throw new Error('the new branch is missing');
-  return created;
+  return only(await completeBranches(ctx, project, [made], protectionsOf));
 };
 
 const beginRepository = (ctx: Context, project: ProjectRow, branch: string) =>

@@ -5,6 +5,7 @@ import { badParameters } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { FileChange } from '#platform/git/types.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { only } from '#platform/only.ts';
 import { BRANCHES, branchRef, type Commit } from './model.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 
@@ -80,9 +81,7 @@ export const createCommit = async (
     );
     return { ...update, newOid: oid };
   });
-  const [commit] = await git.readCommits(project.disk_path, [newOid]);
-  if (!commit) throw new Error('the new commit is missing');
-  return commit;
+  return only(await git.readCommits(project.disk_path, [newOid]));
 };
 
 interface Start {

@@ -141,7 +141,7 @@ export const recordUpdates = async (
   const [before, { push_event_hooks_limit: limit }, users, found] = await Promise.all([
     findProject(asHub(tx), { id: projectId }),
     getSettings(tx),
-    userSummariesByIds(tx, tx.actor.userId === null ? [] : [tx.actor.userId]),
+    userSummariesByIds(tx, [tx.actor.userId]),
     readProtections(tx, projectId),
   ]);
   if (!before) return; // the project was deleted meanwhile

@@ -5,6 +5,7 @@ import { type List, listOfRows } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { only } from '#platform/only.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type RefUpdate, type RepositoryProject, TAGS, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';
@@ -140,9 +141,7 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
     const newOid = await git.createTagObject(current.disk_path, { name: tag, commit, message, tagger }, judge);
     return { ...update, newOid };
   });
-  const [created] = await completeTags(ctx, project, [{ name: tagRef(tag), oid, peeledOid: commit, message: null }]);
-  if (!created) throw new Error('the new tag is missing');
-  return created;
+  return only(await completeTags(ctx, project, [{ name: tagRef(tag), oid, peeledOid: commit, message: null }]));
 };
 
 /**

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { namespaceWebUrl } from '#domains/groups/model.ts';
 import { namespacesByIds } from '#domains/groups/queries.ts';
 import { nameWithNamespace } from '#domains/projects/model.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { only } from '#platform/only.ts';
 import { isoTime } from '#platform/time.ts';
 import { changedInV5, removedInV5 } from '#rest/v5.ts';
 import { latestManagers, type ManagerRow } from './manager-queries.ts';
@@ -75,34 +75,32 @@ export const toRunners = async (ctx: Context, rows: readonly RunnerRow[]): Promi
       ctx,
       rows.map(({ id }) => id),
     ),
-    userSummariesByIds(ctx, [...new Set(rows.flatMap(({ creator_id }) => creator_id ?? []))]),
+    userBasicsByIds(
+      ctx,
+      rows.map(({ creator_id }) => creator_id),
+    ),
   ]);
   return rows.map((row) => {
-    const user = users.get(row.creator_id ?? 0);
     return {
       ...toJobRunner(row),
       ip_address: managers.get(row.id)?.ip_address ?? null,
       created_at: isoTime(row.created_at),
-      created_by: user ? toUserBasic(ctx, user) : null,
+      created_by: users.get(row.creator_id) ?? null,
     };
   });
 };
 
 /** With the projects and the group that the caller can see. */
-export const toRunnerDetail = async (
-  ctx: Context,
-  row: RunnerRow,
-): Promise<z.output<typeof runnerDetailRecord> | null> => {
-  const [[record], managers, projects, groups] = await Promise.all([
+export const toRunnerDetail = async (ctx: Context, row: RunnerRow): Promise<z.output<typeof runnerDetailRecord>> => {
+  const [records, managers, projects, groups] = await Promise.all([
     toRunners(ctx, [row]),
     latestManagers(ctx, [row.id]),
     projectsOfRunners(ctx, [row.id]),
     namespacesByIds(ctx, row.namespace_id === null ? [] : [row.namespace_id]),
   ]);
-  if (!record) return null;
   const { version = null, revision = null, platform = null, architecture = null } = managers.get(row.id) ?? {};
   return {
-    ...record,
+    ...only(records),
     tag_list: row.tags,
     run_untagged: row.run_untagged,
     locked: row.locked,

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { type PipelineRow, pipelinesByIds } from '#domains/ci/queries.ts';
 import { openValue } from '#domains/ci-variables/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { only } from '#platform/only.ts';
 import { isoTime } from '#platform/time.ts';
 import { inputsOf, type ScheduleRow, type ScheduleVariableRow } from './model.ts';
 import { mayChange } from './policy.ts';
@@ -43,9 +43,11 @@ export const toSchedules = async (
   ctx: Context,
   rows: readonly ScheduleRow[],
 ): Promise<z.output<typeof scheduleRecord>[]> => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.flatMap(({ owner_id }) => owner_id ?? []))]);
+  const users = await userBasicsByIds(
+    ctx,
+    rows.map(({ owner_id }) => owner_id),
+  );
   return rows.map((row) => {
-    const owner = users.get(row.owner_id ?? 0);
     return {
       id: row.id,
       description: row.description,
@@ -56,7 +58,7 @@ export const toSchedules = async (
       active: row.active,
       created_at: isoTime(row.created_at),
       updated_at: isoTime(row.updated_at),
-      owner: owner ? toUserBasic(ctx, owner) : null,
+      owner: users.get(row.owner_id) ?? null,
       inputs: inputsOf(row).map(({ name, value }) => ({ name, value })),
     };
   });
@@ -67,15 +69,14 @@ export const toScheduleDetails = async (
   project: ProjectRow,
   row: ScheduleRow,
 ): Promise<z.output<typeof scheduleDetailsRecord>> => {
-  const [[schedule], pipelines, variables] = await Promise.all([
+  const [schedules, pipelines, variables] = await Promise.all([
     toSchedules(ctx, [row]),
     pipelinesByIds(ctx, row.last_pipeline_id === null ? [] : [row.last_pipeline_id]),
     mayChange(ctx, project, row) ? variablesBySchedules(ctx, [row.id]) : null,
   ]);
-  if (!schedule) throw new Error('a record has one row');
   const last = pipelines.get(row.last_pipeline_id ?? 0);
   return {
-    ...schedule,
+    ...only(schedules),
     last_pipeline: last ? toLastPipeline(last) : null,
     ...(variables ? { variables: (variables.get(row.id) ?? []).map((each) => toScheduleVariable(ctx, each)) } : {}),
   };

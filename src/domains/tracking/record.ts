@@ -3,8 +3,7 @@ import { labelsByIds } from '#domains/labels/queries.ts';
 import { labelDetailRecord, toLabelDetails } from '#domains/labels/record.ts';
 import { milestonesByIds } from '#domains/milestones/queries.ts';
 import { milestoneRecord, toMilestone } from '#domains/milestones/record.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import type { ResourceEventRow } from './history.ts';
@@ -45,12 +44,14 @@ export const eventRecords = {
 
 /** Returns the parts that the records of all kinds have, in the order of the rows. */
 const commonOf = async (ctx: Context, rows: readonly ResourceEventRow[]) => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.flatMap(({ user_id }) => user_id ?? []))]);
+  const users = await userBasicsByIds(
+    ctx,
+    rows.map(({ user_id }) => user_id),
+  );
   return rows.map((row) => {
-    const by = users.get(row.user_id ?? 0);
     return {
       id: row.id,
-      user: by ? toUserBasic(ctx, by) : null,
+      user: users.get(row.user_id) ?? null,
       created_at: isoTime(row.created_at),
       resource_type: row.issue_id === null ? ('MergeRequest' as const) : ('Issue' as const),
       resource_id: row.issue_id ?? row.merge_request_id ?? 0,
@@ -85,12 +86,12 @@ export const toReviewers = async (
   ctx: Context,
   reviewers: readonly Reviewer[],
 ): Promise<z.output<typeof reviewerRecord>[]> => {
-  const users = await userSummariesByIds(
+  const users = await userBasicsByIds(
     ctx,
     reviewers.map(({ user_id }) => user_id),
   );
   return reviewers.flatMap(({ user_id, state, created_at }) => {
-    const found = users.get(user_id);
-    return found ? [{ user: toUserBasic(ctx, found), state, created_at: isoTime(created_at) }] : [];
+    const user = users.get(user_id);
+    return user ? [{ user, state, created_at: isoTime(created_at) }] : [];
   });
 };

@@ -1,7 +1,6 @@
 import { mergeRequestListRecord, toMergeRequests } from '#domains/merge-requests/record.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { slicePage } from '#platform/paging.ts';
@@ -37,8 +36,8 @@ const routesOf = (kind: TrackedKind, path: 'issues' | 'merge_requests', tag: str
       run: async (ctx, input, page) => {
         const { row } = await find(ctx, input);
         const found = slicePage((await participantIdsBelow(ctx, kind, [row.id])).get(row.id) ?? [], page);
-        const users = await userSummariesByIds(ctx, found.items);
-        return { ...found, items: [...users.values()].map((user) => toUserBasic(ctx, user)) };
+        const users = await userBasicsByIds(ctx, found.items);
+        return { ...found, items: found.items.flatMap((each) => users.get(each) ?? []) };
       },
     }),
     route({

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { pipelineRecord, toPipeline } from '#domains/ci/record.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, forbidden } from '#platform/errors.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { hasOnlyTexts } from '#rest/only-texts.ts';
@@ -31,9 +31,11 @@ const triggerRecord = z
   .meta({ id: 'PipelineTrigger' });
 
 const toTriggers = async (ctx: Context, rows: readonly TriggerRow[]): Promise<z.output<typeof triggerRecord>[]> => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.flatMap(({ owner_id }) => owner_id ?? []))]);
+  const users = await userBasicsByIds(
+    ctx,
+    rows.map(({ owner_id }) => owner_id),
+  );
   return rows.map((row) => {
-    const owner = users.get(row.owner_id ?? 0);
     return {
       id: row.id,
       token: shownToken(ctx, row),
@@ -41,16 +43,13 @@ const toTriggers = async (ctx: Context, rows: readonly TriggerRow[]): Promise<z.
       created_at: isoTime(row.created_at),
       updated_at: isoTime(row.updated_at),
       last_used: isoTime(row.last_used_at),
-      owner: owner ? toUserBasic(ctx, owner) : null,
+      owner: users.get(row.owner_id) ?? null,
     };
   });
 };
 
-const toTrigger = async (ctx: Context, row: TriggerRow): Promise<z.output<typeof triggerRecord>> => {
-  const [record] = await toTriggers(ctx, [row]);
-  if (!record) throw new Error('a record has one row');
-  return record;
-};
+const toTrigger = async (ctx: Context, row: TriggerRow): Promise<z.output<typeof triggerRecord>> =>
+  only(await toTriggers(ctx, [row]));
 
 const firing = {
   token: text({ max: 255 }).describe('Of a trigger of the project, or of a running job.'),

@@ -25,7 +25,10 @@ const createdRecord = z
   .meta({ id: 'CreatedUpload' });
 
 const toRecords = async (ctx: Context, rows: readonly UploadRow[]): Promise<z.output<typeof uploadRecord>[]> => {
-  const users = await userSummariesByIds(ctx, [...new Set(rows.flatMap((row) => row.uploaded_by_id ?? []))]);
+  const users = await userSummariesByIds(
+    ctx,
+    rows.map((row) => row.uploaded_by_id),
+  );
   return rows.map(({ id, size, filename, created_at, uploaded_by_id }) => {
     const user = users.get(uploaded_by_id ?? 0);
     return {

@@ -106,11 +106,15 @@ export const getCurrentUser = (ctx: Context): Promise<UserRow> => {
   return getUser(ctx, ctx.actor.userId);
 };
 
-/** Returns summaries of the users by id, for nested objects. Unknown ids are absent. */
+/**
+ * Returns summaries of the users by id, for nested objects. Ids may repeat. Null, for nobody, and unknown ids are
+ * absent from the result.
+ */
 export const userSummariesByIds = async (
   ctx: Pick<Context, 'db' | 'services' | 'actor'>,
-  ids: readonly number[],
+  given: readonly (number | null)[],
 ): Promise<Map<number, UserSummary>> => {
+  const ids = [...new Set(given.filter((id) => id !== null))];
   if (ids.length === 0) return new Map();
   const statement = statements.get(
     ctx,

@@ -118,6 +118,15 @@ export const toUserBasic = (ctx: Pick<Context, 'services' | 'clock'>, user: User
   web_url: userWebUrl(ctx, user),
 });
 
+/** Returns the user objects for use inside other records, by id. Ids may repeat. Nobody (null) has no entry. */
+export const userBasicsByIds = async (
+  ctx: Context,
+  ids: readonly (number | null)[],
+): Promise<ReadonlyMap<number | null, UserBasicRecord>> => {
+  const users = await userSummariesByIds(ctx, ids);
+  return new Map([...users].map(([id, user]) => [id, toUserBasic(ctx, user)]));
+};
+
 /** Returns the users' records. Each has the view `view`, or less where the caller may see less. */
 export const toUserRecords = async (
   ctx: Context,
@@ -135,7 +144,7 @@ export const toUserRecords = async (
       ctx,
       wanted.map((user) => user.id),
     ),
-    userSummariesByIds(ctx, [...new Set(creators)]),
+    userSummariesByIds(ctx, creators),
   ]);
   const record = (user: UserRow): AnyUserRecord | Promise<AnyUserRecord> => {
     const view = viewOf(user);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { notFound } from '#platform/errors.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
@@ -32,11 +32,7 @@ export const namespaceRoutes = [
     summary: 'Get a namespace',
     input: { id: idOrPath() },
     response: namespaceRecord,
-    run: async (ctx, { id }) => {
-      const [record] = await toNamespaces(ctx, [await getNamespace(ctx, id)]);
-      if (!record) throw notFound('Namespace');
-      return record;
-    },
+    run: async (ctx, { id }) => only(await toNamespaces(ctx, [await getNamespace(ctx, id)])),
   }),
   route({
     method: 'GET',

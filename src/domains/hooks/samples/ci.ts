@@ -42,7 +42,7 @@ const pipelineFacts = async ({ ctx }: Scene, id: number): Promise<PipelineFacts 
   const project = pipeline && (await findProject(ctx, { id: pipeline.project_id }));
   if (!pipeline || !project) return null;
   const [people, [commit = null]] = await Promise.all([
-    userSummariesByIds(ctx, pipeline.user_id === null ? [] : [pipeline.user_id]),
+    userSummariesByIds(ctx, [pipeline.user_id]),
     ctx.services.git.readCommits(
       project.disk_path,
       pipeline.sha && /^[0-9a-f]{40}$/.test(pipeline.sha) ? [pipeline.sha] : [],

@@ -120,7 +120,7 @@ export const mergeRequestSample = async (scene: Scene): Promise<Body> => {
   const found = await newestIn(scene, 'merge_requests', 'merge_requests_access_level', { by: sql`t.created_at` });
   const facts = (found && (await mergeRequestFacts(ctx, found.id))) ?? (await sampleMergeRequest(scene));
   const { author_id } = facts.row;
-  const people = await userSummariesByIds(ctx, author_id === null ? [] : [author_id]);
+  const people = await userSummariesByIds(ctx, [author_id]);
   return mergeRequestBody(ctx, facts, { user: people.get(author_id ?? 0) ?? caller, action: 'open' });
 };
 

@@ -17,7 +17,7 @@ export interface Scene {
 
 export const sceneOf = async (ctx: Context, container: Container): Promise<Scene> => {
   const { userId } = ctx.actor;
-  const people = await userSummariesByIds(ctx, userId === null ? [] : [userId]);
+  const people = await userSummariesByIds(ctx, [userId]);
   return {
     ctx: { ...ctx, actor: systemActor },
     container,

@@ -3,6 +3,7 @@ import { usersByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { date, idOrPath, integer, text } from '#rest/params.ts';
@@ -166,9 +167,7 @@ export const joiningRoutes = (place: Place): Route[] => [
     response: invitationRecord,
     run: async (ctx, { id, email, ...changes }) => {
       const row = await updateInvitation(ctx, await place.source(ctx, id), email, changes);
-      const [record] = await toInvitations(ctx, [row]);
-      if (!record) throw notFound();
-      return record;
+      return only(await toInvitations(ctx, [row]));
     },
   }),
   route({

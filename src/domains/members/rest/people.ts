@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import { readPage } from '#platform/paging.ts';
 import { commaList, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
@@ -29,15 +28,11 @@ export const peopleRoutes = [
       requireReadMembers(ctx, source);
       const filter = { relations: ALL, query: search, skipUserIds: skip_users };
       const found = await readPage(listMembers(ctx, source, filter), page);
-      const users = await userSummariesByIds(
+      const users = await userBasicsByIds(
         ctx,
         found.items.map(({ user_id }) => user_id),
       );
-      const items = found.items.flatMap(({ user_id }) => {
-        const user = users.get(user_id);
-        return user ? [toUserBasic(ctx, user)] : [];
-      });
-      return { ...found, items };
+      return { ...found, items: found.items.flatMap(({ user_id }) => users.get(user_id) ?? []) };
     },
   }),
   route({

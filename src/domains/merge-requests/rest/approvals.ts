@@ -5,8 +5,7 @@ import { type ApprovalState, approvalState } from '#domains/approvals/state.ts';
 import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
-import { userSummariesByIds } from '#domains/users/queries.ts';
-import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
+import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -173,11 +172,7 @@ const toApprovals = async (
   const { userId } = ctx.actor;
   const approverIds = state.approvals.map(({ user_id }) => user_id);
   const suggestedIds = suggested(state, approverIds);
-  const users = await userSummariesByIds(ctx, [...new Set([...approverIds, ...suggestedIds])]);
-  const person = (id: number) => {
-    const user = users.get(id);
-    return user ? [toUserBasic(ctx, user)] : [];
-  };
+  const users = await userBasicsByIds(ctx, [...approverIds, ...suggestedIds]);
   const hasApproved = userId !== null && approverIds.includes(userId);
   return {
     id: row.id,
@@ -193,10 +188,11 @@ const toApprovals = async (
     approvals_required: state.approvals_required,
     approvals_left: state.approvals_left,
     require_password_to_approve: state.settings.require_reauthentication_to_approve,
-    approved_by: state.approvals.flatMap(({ user_id, created_at }) =>
-      person(user_id).map((user) => ({ user, approved_at: isoTime(created_at) })),
-    ),
-    suggested_approvers: suggestedIds.flatMap(person),
+    approved_by: state.approvals.flatMap(({ user_id, created_at }) => {
+      const user = users.get(user_id);
+      return user ? [{ user, approved_at: isoTime(created_at) }] : [];
+    }),
+    suggested_approvers: suggestedIds.flatMap((id) => users.get(id) ?? []),
     // Former names of what rules say today.
     approvers: [],
     approver_groups: [],
@@ -225,15 +221,12 @@ const toApprovalState = async (
       project,
       state.rules.map(({ rule }) => rule),
     ),
-    userSummariesByIds(ctx, [
-      ...new Set(state.rules.flatMap(({ eligible_ids, approver_ids }) => [...eligible_ids, ...approver_ids])),
-    ]),
+    userBasicsByIds(
+      ctx,
+      state.rules.flatMap(({ eligible_ids, approver_ids }) => [...eligible_ids, ...approver_ids]),
+    ),
   ]);
-  const people = (ids: readonly number[]) =>
-    ids.flatMap((each) => {
-      const user = users.get(each);
-      return user ? [toUserBasic(ctx, user)] : [];
-    });
+  const people = (ids: readonly number[]) => ids.flatMap((each) => users.get(each) ?? []);
   const byId = new Map(records.map((record) => [record.id, record]));
   return {
     approval_rules_overwritten: state.overwritten,

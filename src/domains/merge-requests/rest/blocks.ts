@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -36,9 +37,7 @@ export const blockRoutes = [
     response: blockRecord,
     run: async (ctx, { id, merge_request_iid, blocking_merge_request_id }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      const [record] = await toBlocks(ctx, project, [await addBlock(ctx, project, row, blocking_merge_request_id)]);
-      if (!record) throw new Error('a block has a record');
-      return record;
+      return only(await toBlocks(ctx, project, [await addBlock(ctx, project, row, blocking_merge_request_id)]));
     },
   }),
   route({

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
+import { badRequest } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, dateTime, hash, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
@@ -86,9 +87,7 @@ export const commitRoutes = [
       const on =
         path === undefined ? null : isOld ? { old_path: path, old_line: line } : { new_path: path, new_line: line };
       const made = await createCommitComment(ctx, await find(ctx, { id, sha }), { body: note, on });
-      const [record] = await toCommitComments(ctx, [made]);
-      if (!record) throw notFound('Note');
-      return record;
+      return only(await toCommitComments(ctx, [made]));
     },
   }),
   listRoute({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { only } from '#platform/only.ts';
 import { integer, list, text } from '#rest/params.ts';
 import { type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { type AppliedSuggestions, applySuggestions } from '../suggestions/apply.ts';
@@ -21,11 +22,7 @@ export const suggestionRoutes = [
     maxBodyBytes: TEXT_BODY_BYTES,
     input: { id: integer(), commit_message: commit_message.optional() },
     response: suggestionRecord,
-    run: async (ctx, { id, commit_message }) => {
-      const [record] = records(await applySuggestions(ctx, [id], commit_message));
-      if (!record) throw new Error('the applied suggestion is missing');
-      return record;
-    },
+    run: async (ctx, { id, commit_message }) => only(records(await applySuggestions(ctx, [id], commit_message))),
   }),
   route({
     method: 'PUT',

@@ -1,7 +1,7 @@
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
+import { only } from '#platform/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { atLeastOneOf, boolean, commaList, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -9,14 +9,7 @@ import { type Exchange, listRoute, type Route, route } from '#rest/route.ts';
 import { changedInV5, removedInV5 } from '#rest/v5.ts';
 import { assignRunner, deleteRunner, resetRunnerToken, unassignRunner, updateRunner } from '../management.ts';
 import { listManagers } from '../manager-queries.ts';
-import {
-  CONTACT_STATUSES,
-  RUNNER_ACCESS_LEVELS,
-  RUNNER_TYPES,
-  type RunnerRow,
-  type RunnerStatus,
-  type RunnerType,
-} from '../model.ts';
+import { CONTACT_STATUSES, RUNNER_ACCESS_LEVELS, RUNNER_TYPES, type RunnerStatus, type RunnerType } from '../model.ts';
 import { getRunner, listRunners, type RunnersOf } from '../queries.ts';
 import { managerRecord, runnerDetailRecord, runnerRecord, toManager, toRunnerDetail, toRunners } from '../record.ts';
 import { createdRunnerRecord } from '../rest.ts';
@@ -72,12 +65,6 @@ const pageOfRunners = async (
 const statusOf = (status: (typeof STATUSES)[number] | undefined): RunnerStatus | undefined => {
   if (status === 'active' || status === 'paused') return undefined;
   return status === 'not_connected' ? 'never_contacted' : status;
-};
-
-const detailOf = async (ctx: Context, row: RunnerRow) => {
-  const record = await toRunnerDetail(ctx, row);
-  if (!record) throw notFound('Runner');
-  return record;
 };
 
 const changes = {
@@ -147,7 +134,7 @@ export const runnerManagementRoutes = [
     summary: 'Get a runner',
     input: one,
     response: runnerDetailRecord,
-    run: async (ctx, { id }) => detailOf(ctx, await getRunner(ctx, id)),
+    run: async (ctx, { id }) => toRunnerDetail(ctx, await getRunner(ctx, id)),
   }),
   route({
     method: 'PUT',
@@ -159,7 +146,7 @@ export const runnerManagementRoutes = [
     rules: changeRules,
     response: runnerDetailRecord,
     run: async (ctx, { id, active, paused, ...input }) =>
-      detailOf(
+      toRunnerDetail(
         ctx,
         await updateRunner(ctx, id, { ...input, paused: paused ?? (active === undefined ? undefined : !active) }),
       ),
@@ -208,11 +195,8 @@ export const runnerManagementRoutes = [
     description: 'The caller maintains both projects, and the runner is not locked.',
     input: { id: idOrPath(), runner_id: integer({ min: 1 }) },
     response: runnerRecord,
-    run: async (ctx, { id, runner_id }) => {
-      const [record] = await toRunners(ctx, [await assignRunner(ctx, await getProject(ctx, id), runner_id)]);
-      if (!record) throw notFound('Runner');
-      return record;
-    },
+    run: async (ctx, { id, runner_id }) =>
+      only(await toRunners(ctx, [await assignRunner(ctx, await getProject(ctx, id), runner_id)])),
   }),
   route({
     method: 'DELETE',

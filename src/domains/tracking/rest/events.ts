@@ -1,5 +1,6 @@
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
+import { only } from '#platform/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { idOrPath, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -71,21 +72,15 @@ export const eventRoutes = (at: Place, tag: string, what: string, find: Find): R
     }),
     route({
       ...single('state'),
-      run: async (ctx, input) => first(await toStateEvents(ctx, await row(ctx, input, 'state'))),
+      run: async (ctx, input) => only(await toStateEvents(ctx, await row(ctx, input, 'state'))),
     }),
     route({
       ...single('label'),
-      run: async (ctx, input) => first(await toLabelEvents(ctx, await row(ctx, input, 'label'))),
+      run: async (ctx, input) => only(await toLabelEvents(ctx, await row(ctx, input, 'label'))),
     }),
     route({
       ...single('milestone'),
-      run: async (ctx, input) => first(await toMilestoneEvents(ctx, await row(ctx, input, 'milestone'))),
+      run: async (ctx, input) => only(await toMilestoneEvents(ctx, await row(ctx, input, 'milestone'))),
     }),
   ];
-};
-
-/** @throws TypeError if there is none, because every row has a record */
-const first = <T>([record]: readonly T[]): T => {
-  if (record === undefined) throw new TypeError('a row has a record');
-  return record;
 };
