@@ -39,7 +39,7 @@ describe('keywords of a job', () => {
           reports: {junit: report.xml, dotenv: [a.env, b.env], coverage_report: {coverage_format: cobertura, path: c.xml}}
         cache:
           - {key: {files: [Gemfile.lock], prefix: $CI_JOB_NAME}, paths: [vendor], policy: pull, when: always, fallback_keys: [a]}
-          - {paths: [x], untracked: true, unprotect: true}
+          - {paths: [x], untracked: true, unprotect: true, policy: $POLICY}
         id_tokens: {TOKEN: {aud: https://vault}, OTHER: {aud: [a, b]}}
         inherit: {variables: [GLOBAL]}
       stop: {script: x, stage: build, when: manual, environment: {name: review/$CI_COMMIT_REF_SLUG, action: stop}}
@@ -126,7 +126,7 @@ describe('keywords of a job', () => {
           key: 'default',
           paths: ['x'],
           untracked: true,
-          policy: 'pull-push',
+          policy: '$POLICY',
           when: 'on_success',
           unprotect: true,
           fallback_keys: [],

@@ -81,15 +81,16 @@ describe('a push', () => {
   });
 
   it('carries variables, inputs and a skip in its options, and creates pipelines for four refs', async () => {
-    const header = 'spec: {inputs: {count: {type: number, default: 1}}}\n---\n';
+    const header = 'spec: {inputs: {job-count: {type: number, default: 1}}}\n---\n';
     const scene = await pipelineScene(
       app(),
-      `${header}"a $[[ inputs.count ]]": {script: [x], rules: [{if: $GO == "1"}]}`,
+      `${header}"a $[[ inputs.job-count ]]": {script: [x], rules: [{if: $GO == "1"}]}`,
     );
     const tree = await workTree(folder());
     const remote = await remoteOf(app(), scene.project, scene.owner);
     await runGit(tree, 'pull', '-q', '--rebase', '-X', 'theirs', remote, 'main');
-    await runGit(tree, 'push', '-q', '-o', 'ci.variable=GO=1', '-o', 'ci.input=count=2', remote, 'HEAD:refs/heads/one');
+    const options = ['-o', 'ci.variable=GO=1', '-o', 'ci.variable=no-name=1', '-o', 'ci.input=job-count=2'];
+    await runGit(tree, 'push', '-q', ...options, remote, 'HEAD:refs/heads/one');
     await app().settle();
     const pipeline = await scene.newest();
     expect(pipeline).toMatchObject({ ref: 'one', status: 'pending' });

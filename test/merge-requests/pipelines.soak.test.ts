@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { pipelineScene } from '../ci/pipeline-scene.ts';
 import { useApp } from '../support/app.ts';
 import { untilBlocked } from '../support/locks.ts';
+import { Protocol } from '../support/runner/protocol.ts';
+import { makeRunner } from '../support/runner/queue.ts';
 
 const app = useApp();
 
@@ -155,6 +157,46 @@ branch: {script: [x], rules: [{if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS 
     expect([created.status, created.body.message.base[0]]).toEqual([400, expect.stringContaining('will not run')]);
     expect((await scene.pipelines()).length).toBe(before + 2);
     expect(iid).toBe(1);
+  });
+
+  it('tells its jobs what it says', async () => {
+    const { scene, iid, path } = await opened();
+    const milestone = await scene.client.post(`${scene.path}/milestones`, { title: 'First' });
+    const changes = { description: 'x'.repeat(3_000), labels: 'one,two', squash: true };
+    const people = { milestone_id: milestone.body.id, assignee_ids: [scene.owner.id] };
+    expect((await scene.client.put(path, { ...changes, ...people })).status).toBe(200);
+    const runner = await makeRunner(app(), { runner_type: 'project_type', project_id: scene.project.id });
+    const job = await new Protocol({ url: app().url, token: runner.token }).request();
+    const variables = new Map(job?.variables.map(({ key, value }) => [key, value]));
+    const given = Object.fromEntries([...variables].filter(([key]) => key.startsWith('CI_MERGE_REQUEST_')));
+    const { path_with_namespace: fullPath, id } = scene.project;
+    const url = `${app().url}/${fullPath}`;
+    expect(given).toEqual({
+      CI_MERGE_REQUEST_ID: expect.stringMatching(/^\d+$/),
+      CI_MERGE_REQUEST_IID: String(iid),
+      CI_MERGE_REQUEST_PROJECT_ID: String(id),
+      CI_MERGE_REQUEST_PROJECT_PATH: fullPath,
+      CI_MERGE_REQUEST_PROJECT_URL: url,
+      CI_MERGE_REQUEST_REF_PATH: `refs/merge-requests/${iid}/head`,
+      CI_MERGE_REQUEST_SOURCE_PROJECT_ID: String(id),
+      CI_MERGE_REQUEST_SOURCE_PROJECT_PATH: fullPath,
+      CI_MERGE_REQUEST_SOURCE_PROJECT_URL: url,
+      CI_MERGE_REQUEST_SOURCE_BRANCH_NAME: 'feature',
+      CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: '',
+      CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'main',
+      CI_MERGE_REQUEST_TARGET_BRANCH_SHA: '',
+      CI_MERGE_REQUEST_DIFF_ID: expect.stringMatching(/^\d+$/),
+      CI_MERGE_REQUEST_DIFF_BASE_SHA: scene.sha,
+      CI_MERGE_REQUEST_EVENT_TYPE: 'detached',
+      CI_MERGE_REQUEST_TITLE: 'Feature',
+      CI_MERGE_REQUEST_DESCRIPTION: 'x'.repeat(2_700),
+      CI_MERGE_REQUEST_DESCRIPTION_IS_TRUNCATED: 'true',
+      CI_MERGE_REQUEST_DRAFT: 'false',
+      CI_MERGE_REQUEST_SQUASH_ON_MERGE: 'true',
+      CI_MERGE_REQUEST_MILESTONE: 'First',
+      CI_MERGE_REQUEST_ASSIGNEES: scene.owner.username,
+      CI_MERGE_REQUEST_LABELS: 'one,two',
+    });
   });
 
   it('gets the pipeline of a new target branch after the version against it is stored', async () => {

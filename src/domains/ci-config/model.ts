@@ -252,7 +252,8 @@ export interface Cache {
   readonly key: string | { readonly files: readonly string[]; readonly prefix: string | null };
   readonly paths: readonly string[];
   readonly untracked: boolean;
-  readonly policy: 'pull-push' | 'pull' | 'push';
+  /** `pull-push`, `pull`, `push`, or a variable, which the runner replaces. */
+  readonly policy: string;
   readonly when: 'on_success' | 'on_failure' | 'always';
   readonly unprotect: boolean;
   readonly fallback_keys: readonly string[];

@@ -82,7 +82,7 @@ const options: z.ZodType<CompiledJob> = z.object({
       key: z.union([z.string(), z.object({ files: texts, prefix: z.string().nullable() })]),
       paths: texts,
       untracked: z.boolean(),
-      policy: z.enum(['pull-push', 'pull', 'push']),
+      policy: z.string(),
       when: z.enum(['on_success', 'on_failure', 'always']),
       unprotect: z.boolean(),
       fallback_keys: texts,

@@ -189,8 +189,13 @@ interface DescribedMergeRequest {
   readonly title: string;
   readonly description: string | null;
   readonly draft: boolean;
+  readonly squash: boolean;
+  readonly diff_id: number | null;
   readonly base: string | null;
+  readonly milestone: string | null;
   readonly labels: readonly string[];
+  /** User names. */
+  readonly assignees: readonly string[];
 }
 
 const describeMergeRequests = async (
@@ -200,8 +205,10 @@ const describeMergeRequests = async (
   if (ids.length === 0) return new Map();
   const { rows } = await sql<DescribedMergeRequest>`
     select m.id, m.iid, m.project_id, p.full_path as project_path, m.source_project_id, s.full_path as source_project_path,
-      m.source_branch, m.target_branch, m.title, m.description, m.draft, d.base_commit_sha as base,
-      
+      m.source_branch, m.target_branch, m.title, m.description, m.draft, m.squash, d.id as diff_id,
+      d.base_commit_sha as base, (select ms.title from milestones ms where ms.id = m.milestone_id) as milestone,
+      array(select u.username from merge_request_assignees a join users u on u.id = a.user_id
+        where a.merge_request_id = m.id order by u.id) as assignees,
       array(select l.title from label_links k join labels l on l.id = k.label_id where k.merge_request_id = m.id
         order by l.title) as labels
     from merge_requests m join projects p on p.id = m.project_id
@@ -210,6 +217,9 @@ const describeMergeRequests = async (
     where m.id = any (${ids}::bigint[])`.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
 };
+
+/** Longer descriptions would make the environments of jobs too large. */
+const MAX_DESCRIPTION = 2_700;
 
 /** The most merge requests that `CI_OPEN_MERGE_REQUESTS` names (reference: ci §1). */
 const MAX_OPEN = 4;
@@ -243,6 +253,8 @@ const ofMergeRequest = (
 ): PredefinedVariable[] => {
   const event_type = mergeRequestEventType(pipeline);
   const isMerged = event_type === 'merged_result';
+  const { source_project_path: source } = row;
+  const description = row.description ?? '';
   return toVariables({
     CI_MERGE_REQUEST_ID: row.id,
     CI_MERGE_REQUEST_IID: row.iid,
@@ -251,16 +263,22 @@ const ofMergeRequest = (
     CI_MERGE_REQUEST_PROJECT_URL: projectWebUrl(ctx, { full_path: row.project_path }),
     CI_MERGE_REQUEST_REF_PATH: pipeline.ref,
     CI_MERGE_REQUEST_SOURCE_PROJECT_ID: row.source_project_id,
-    CI_MERGE_REQUEST_SOURCE_PROJECT_PATH: row.source_project_path,
+    CI_MERGE_REQUEST_SOURCE_PROJECT_PATH: source,
+    CI_MERGE_REQUEST_SOURCE_PROJECT_URL: source === null ? null : projectWebUrl(ctx, { full_path: source }),
     CI_MERGE_REQUEST_SOURCE_BRANCH_NAME: row.source_branch,
     CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: isMerged ? pipeline.source_sha : '',
     CI_MERGE_REQUEST_TARGET_BRANCH_NAME: row.target_branch,
     CI_MERGE_REQUEST_TARGET_BRANCH_SHA: isMerged ? pipeline.target_sha : '',
+    CI_MERGE_REQUEST_DIFF_ID: row.diff_id,
     CI_MERGE_REQUEST_DIFF_BASE_SHA: row.base,
     CI_MERGE_REQUEST_EVENT_TYPE: event_type,
     CI_MERGE_REQUEST_TITLE: row.title,
-    CI_MERGE_REQUEST_DESCRIPTION: (row.description ?? '').slice(0, 2_700),
+    CI_MERGE_REQUEST_DESCRIPTION: description.slice(0, MAX_DESCRIPTION),
+    CI_MERGE_REQUEST_DESCRIPTION_IS_TRUNCATED: description.length > MAX_DESCRIPTION,
     CI_MERGE_REQUEST_DRAFT: row.draft,
+    CI_MERGE_REQUEST_SQUASH_ON_MERGE: row.squash,
+    CI_MERGE_REQUEST_MILESTONE: row.milestone,
+    CI_MERGE_REQUEST_ASSIGNEES: row.assignees.length === 0 ? null : row.assignees.join(','),
     CI_MERGE_REQUEST_LABELS: row.labels.length === 0 ? null : row.labels.join(','),
   });
 };

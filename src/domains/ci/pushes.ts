@@ -118,11 +118,14 @@ export const createForPush = defineJob({
   },
 });
 
+/** What the names of variables and inputs are made of. Other options are ignored. */
+const ASSIGNMENT = { variable: /^(\w+)=([\s\S]*)$/, input: /^([\w-]+)=([\s\S]*)$/ };
+
 /** Returns the key and value of each option such as `ci.variable="A=1"`. */
 const assignments = (options: PushOptions, name: 'variable' | 'input'): [string, string][] => {
   const given = options.ci?.[name];
   return Object.keys(typeof given === 'object' ? given : {}).flatMap((text) => {
-    const [, key, value] = /^(\w+)=([\s\S]*)$/.exec(text) ?? [];
+    const [, key, value] = ASSIGNMENT[name].exec(text) ?? [];
     return key === undefined || value === undefined ? [] : [[key, value]];
   });
 };

@@ -231,9 +231,9 @@ const prepareAll = async (tx: Tx, found: readonly Found[], actors: JobActors): P
   });
   const ready = await Promise.all(
     able.map(async ({ request, run }) => {
-      const { facts, manager_id } = request.asking;
+      const { facts, manager_id, info } = request.asking;
       const [token, timeout] = [newJobToken(), timeoutOf(run, facts)];
-      const payload = await payloadOf(tx, run, { facts, token, timeout });
+      const payload = await payloadOf(tx, run, { facts, token, timeout, platform: info.platform });
       const assignment = { id: run.job.id, runner_id: facts.id, runner_manager_id: manager_id, timeout, token };
       return { request, payload, assignment };
     }),

@@ -32,7 +32,13 @@ export type JobPayload = Readonly<Record<string, unknown>> & {
 export const payloadOf = async (
   ctx: Context,
   run: JobToRun,
-  hand: { readonly facts: RunnerFacts; readonly token: string; readonly timeout: number },
+  hand: {
+    readonly facts: RunnerFacts;
+    readonly token: string;
+    readonly timeout: number;
+    /** Of the machine: `linux`, `windows`. */
+    readonly platform: string | undefined;
+  },
 ): Promise<JobPayload> => {
   const { job, options, project, dependencies } = run;
   const variables = await variablesOfJob(ctx, run, hand);
@@ -53,7 +59,7 @@ export const payloadOf = async (
     runner_info: { timeout: hand.timeout, runner_session_url: null },
     inputs: [],
     variables,
-    steps: stepsOf(options, hand.timeout),
+    steps: stepsOf(options, hand.timeout, hand.platform),
     hooks:
       options.hooks.pre_get_sources_script.length === 0
         ? []
@@ -104,10 +110,18 @@ const gitInfo = (
 };
 
 /** `before_script` and `script` are one step. `release` follows if they succeed, `after_script` in any case. */
-const stepsOf = (options: CompiledJob, timeout: number) => [
+const stepsOf = (options: CompiledJob, timeout: number, platform: string | undefined) => [
   { name: 'script', script: options.script, timeout, when: 'on_success', allow_failure: false },
   ...(options.release
-    ? [{ name: 'release', script: releaseScript(options.release), timeout, when: 'on_success', allow_failure: false }]
+    ? [
+        {
+          name: 'release',
+          script: releaseScript(options.release, platform),
+          timeout,
+          when: 'on_success',
+          allow_failure: false,
+        },
+      ]
     : []),
   ...(options.after_script.length === 0
     ? []

@@ -7,7 +7,8 @@ const MAX_CACHES = 4;
 const MAX_FALLBACK_KEYS = 5;
 const MAX_KEY_FILES = 2;
 const KEYS = ['key', 'paths', 'untracked', 'policy', 'when', 'unprotect', 'fallback_keys'];
-const POLICIES = ['pull-push', 'push', 'pull'] as const;
+const POLICIES = ['pull-push', 'push', 'pull'];
+const VARIABLE = /^\$\w{1,255}$/;
 
 /** Reads `cache`: a hash, or a list of up to four. */
 export const readCaches = (value: Value | undefined, at: Place): readonly Cache[] | null => {
@@ -27,23 +28,25 @@ const readCache = (value: Mapping, at: Place): Cache | null => {
   const hash = readHash(value, at, KEYS);
   // An empty hash turns the caches of `default` off.
   if (!hash || hash.size === 0) return null;
-  const policy = hash.get('policy');
   const fallback_keys = readTexts(hash, 'fallback_keys', at) ?? [];
   if (fallback_keys.length > MAX_FALLBACK_KEYS) {
     at.fail(`is too long (maximum is ${MAX_FALLBACK_KEYS} items)`, 'fallback keys');
   }
-  // The runner's policy may come from a variable, which the hub cannot see before the job runs.
-  if (typeof policy === 'string' && policy.startsWith('$')) at.fail('with a variable is not supported', 'policy');
-  const isVariable = typeof policy === 'string' && policy.startsWith('$');
   return {
     key: readKey(hash.get('key') ?? null, at.in('key')),
     paths: readTexts(hash, 'paths', at) ?? [],
     untracked: readBoolean(hash, 'untracked', at) ?? false,
-    policy: (isVariable ? null : readOneOf(hash, 'policy', POLICIES, at)) ?? 'pull-push',
+    policy: readPolicy(hash.get('policy') ?? 'pull-push', at),
     when: readOneOf(hash, 'when', RESULT_WHEN, at) ?? 'on_success',
     unprotect: readBoolean(hash, 'unprotect', at) ?? false,
     fallback_keys,
   };
+};
+
+const readPolicy = (value: Value, at: Place): string => {
+  if (typeof value === 'string' && (POLICIES.includes(value) || VARIABLE.test(value))) return value;
+  at.fail(`should be a variable or one of: ${POLICIES.join(', ')}`, 'policy');
+  return 'pull-push';
 };
 
 const readKey = (value: Value, at: Place): Cache['key'] => {
