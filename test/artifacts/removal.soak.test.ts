@@ -264,6 +264,26 @@ describe('locks', () => {
     expect(await isLocked(job)).toEqual([false]);
   });
 
+  it('of merge requests end with their source branch', async () => {
+    const { project, path, owner } = await makeScene(app(), { initialize_with_readme: true });
+    const actions = [{ action: 'create', file_path: 'change', content: 'x' }];
+    const commit = { branch: 'side', start_branch: 'main', commit_message: 'Change', actions };
+    expect((await owner.post(`${path}/repository/commits`, commit)).status).toBe(201);
+    const request = { source_branch: 'side', target_branch: 'main', title: 'Change' };
+    const { iid, id } = (await owner.post(`${path}/merge_requests`, request)).body;
+    const ref = `refs/merge-requests/${iid}/head`;
+    const job = await insertRunningJob(app(), { project_id: project.id, ref, merge_request_id: id });
+    const other = await insertRunningJob(app(), { project_id: project.id, ref: 'main' });
+    for (const each of [job, other]) {
+      await upload(app(), each, await zipOf({ a: 'a' }));
+      await tell(each.pipelineId, pipelineCreated, 'success');
+    }
+    expect([await isLocked(job), await isLocked(other)]).toEqual([[true], [true]]);
+    expect((await owner.delete(`${path}/repository/branches/side`)).status).toBe(204);
+    await app().settle();
+    expect([await isLocked(job), await isLocked(other)]).toEqual([[false], [true]]);
+  });
+
   it('are not made if the project or the instance does not want them', async () => {
     const { project, path, owner } = await makeScene(app());
     await owner.put(path, { keep_latest_artifact: false });
