@@ -61,8 +61,11 @@ const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
   <testcase name="divides" classname="Math" time="0.25"><failure message="by zero">at &lt;line&gt; 1</failure></testcase>
   <testcase name="later"><skipped/></testcase>
 </testsuite></testsuites>`;
-const BROKEN =
-  '<testsuite><testcase name="throws" time="1,000"><error><![CDATA[<boom>]]></error></testcase></testsuite>';
+const BROKEN = `\uFEFF<?xml version="1.0"?>
+<testsuite><testcase name="throws" time="1,000">
+  <error><![CDATA[<boom>]]></error>
+  <system-out>seen at [[ATTACHMENT|shots/a b.png]] by all</system-out><system-err>warning</system-err>
+</testcase></testsuite>`;
 
 describe('the test report of a pipeline', () => {
   it('has the cases of all JUnit reports, with totals', async () => {
@@ -111,7 +114,9 @@ describe('the test report of a pipeline', () => {
               name: 'throws',
               classname: null,
               execution_time: 1000,
-              system_output: '<boom>',
+              system_output:
+                '<boom>\n\nSystem Out:\n\nseen at [[ATTACHMENT|shots/a b.png]] by all\n\nSystem Err:\n\nwarning',
+              attachment_url: `${app().url}/api/v4/projects/${project.id}/jobs/${job.id}/artifacts/shots/a%20b.png`,
             },
           ],
         },
@@ -181,7 +186,7 @@ describe('the test report of a pipeline', () => {
         }
         testSuite(buildIds: ${JSON.stringify(buildIds.map(String))}) {
           name totalTime totalCount successCount failedCount skippedCount errorCount suiteError
-          testCases(${page}) { pageInfo { endCursor } nodes { status name classname file executionTime systemOutput } }
+          testCases(${page}) { pageInfo { endCursor } nodes { status name classname file executionTime systemOutput attachmentUrl } }
         }
       } } }`);
     const { data, errors } = await read(reporter, [job.id]);
@@ -203,6 +208,7 @@ describe('the test report of a pipeline', () => {
         file: 'math.js',
         executionTime: 1.5,
         systemOutput: null,
+        attachmentUrl: null,
       },
     });
     expect(divides).toMatchObject({ status: 'failed', systemOutput: 'by zero\nat <line> 1' });
@@ -214,6 +220,7 @@ describe('the test report of a pipeline', () => {
     expect((await read(reporter, [second.id])).data.project.pipeline.testSuite).toBeNull();
     const whole = (await read(maintainer, [job.id, second.id])).data.project.pipeline;
     expect([whole.testReportSummary.total.count, whole.testSuite.totalCount]).toEqual([4, 4]);
+    expect(whole.testSuite.testCases.nodes.at(-1).attachmentUrl).toMatch(/artifacts\/shots\/a%20b\.png$/);
     expect((await read(guest, [job.id])).data.project.pipeline).toBeNull();
     const wrong = await reporter.graphql(`{ project(fullPath: "${project.path_with_namespace}") {
       pipeline(iid: "${pipeline.iid}") { testSuite(buildIds: ["x"]) { name } } } }`);

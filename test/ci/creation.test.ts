@@ -37,6 +37,16 @@ describe('a push', () => {
     expect(await git.resolve(disk_path, `refs/pipelines/${id}`)).toBeNull();
   });
 
+  it('tells rules and the name of the pipeline who pushed', async () => {
+    const owner = await app().make.user();
+    const file = `workflow: {name: "By $GITLAB_USER_LOGIN"}
+a: {script: [x], rules: [{if: $GITLAB_USER_LOGIN == "${owner.username}"}]}
+b: {script: [x], rules: [{if: $GITLAB_USER_LOGIN != "${owner.username}"}]}`;
+    const scene = await pipelineScene(app(), file, {}, owner);
+    const { id, name } = await scene.newest();
+    expect([name, await scene.shown(id)]).toEqual([`By ${owner.username}`, 'a pending']);
+  });
+
   it('creates none without a CI file, without matching jobs, and while pipelines are disabled', async () => {
     const scene = await pipelineScene(app(), null);
     expect(await scene.pipelines()).toEqual([]);

@@ -4,6 +4,7 @@ import { nameOfParallel } from '#domains/ci/model.ts';
 import { getPipeline } from '#domains/ci/queries.ts';
 import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { apiUrl } from '#platform/urls.ts';
 import { canDownload } from './policy.ts';
 import { accessOf } from './queries.ts';
 import { ReportProblem, unpackedReport } from './reports/gzip.ts';
@@ -108,9 +109,14 @@ const summaryOf = (reports: readonly StoredReport[]): TestReportSummary => {
   return { total: sumOf(suites), suites };
 };
 
+export interface ReportedCase extends TestCase {
+  /** Where the attachment is, if the job left an archive with it. */
+  readonly attachment_url: string | null;
+}
+
 /** A suite with its test cases. */
 export interface DetailedSuite extends TestSuite {
-  readonly test_cases: readonly TestCase[];
+  readonly test_cases: readonly ReportedCase[];
 }
 
 export interface TestReport extends TestTotals {
@@ -155,25 +161,25 @@ const withTestCases = async (
   suites: readonly TestSuite[],
   reports: readonly StoredReport[],
 ): Promise<DetailedSuite[]> => {
-  const keys = new Map(reports.map(({ job_id, storage_key }) => [job_id, storage_key]));
+  const byJob = new Map(reports.map((report) => [report.job_id, report]));
   const detailed: DetailedSuite[] = [];
   const used = usedBy.get(ctx) ?? { cases: 0, characters: 0 };
   usedBy.set(ctx, used);
   const isOver = () => used.cases > MAX_CASES || used.characters > MAX_CHARACTERS;
   for (const suite of suites) {
-    const test_cases: TestCase[] = [];
+    const test_cases: ReportedCase[] = [];
     let { suite_error } = suite;
     for (const job of suite.build_ids) {
       ctx.signal.throwIfAborted();
-      const key = keys.get(job);
-      if (key === undefined) continue;
+      const report = byJob.get(job);
+      if (!report) continue;
       if (isOver()) {
         suite_error ??= TOO_MANY;
         break;
       }
       // A damaged report has no test cases, not the first few.
       const read: TestCase[] = [];
-      const problem = await summarizeJunit(ctx, key, (test) => {
+      const problem = await summarizeJunit(ctx, report.storage_key, (test) => {
         used.cases += 1;
         for (const text of [test.name, test.classname, test.file, test.system_output]) {
           used.characters += text?.length ?? 0;
@@ -181,15 +187,25 @@ const withTestCases = async (
         if (!isOver()) read.push(test);
       });
       if (isOver()) suite_error ??= TOO_MANY;
-      else if (problem.suite_error === null) for (const test of read) test_cases.push(test);
+      else if (problem.suite_error === null) {
+        for (const test of read) test_cases.push({ ...test, attachment_url: attachmentUrl(ctx, report, test) });
+      }
     }
     detailed.push({ ...suite, suite_error, test_cases });
   }
   return detailed;
 };
 
+/** The path is relative to the project, as those in archives are. */
+const attachmentUrl = (ctx: Context, { project_id, job_id }: StoredReport, { attachment }: TestCase): string | null => {
+  if (attachment === null) return null;
+  const path = attachment.replace(/^(?:\.?\/)+/, '').split('/').map(encodeURIComponent).join('/');
+  return apiUrl(ctx, `projects/${project_id}/jobs/${job_id}/artifacts/${path}`);
+};
+
 interface StoredReport {
   readonly pipeline_id: number;
+  readonly project_id: number;
   readonly job_id: number;
   readonly name: string;
   readonly storage_key: string;

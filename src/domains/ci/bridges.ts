@@ -28,6 +28,7 @@ import { skippedAfter } from './progress.ts';
 import { findPipelineByKey, type JobRow, jobByIdIn, type PipelineRow, pipelinesByIds } from './queries.ts';
 import { ownJobs } from './rows.ts';
 import { finishJob } from './transitions.ts';
+import { readUserVariables } from './user-variables.ts';
 
 /** Child pipelines of child pipelines (reference: ci §1). */
 const MAX_DEPTH = 2;
@@ -160,8 +161,9 @@ const valuesFor = async (
   const options = jobOptions(bridge);
   const asking = options ? [{ job: bridge, options }] : [];
   const ofJob = await readGivenVariables(ctx, asking, await readDependencies(ctx, asking));
-  const [predefined, secret, given] = await Promise.all([
+  const [predefined, user, secret, given] = await Promise.all([
     predefinedVariables(ctx, project, parent, commits[0] ?? null),
+    readUserVariables(ctx, bridge.user_id),
     variablesFor(ctx, project, { protected: parent.protected, environment: bridge.environment }),
     pipelineVariables(ctx, parent.id),
   ]);
@@ -169,6 +171,7 @@ const valuesFor = async (
   const all = expandVariables<Variable>([
     ...predefined,
     ...own,
+    ...user,
     ...(ofJob.get(bridge.id)?.dotenv ?? []),
     ...secret,
     ...given.map(({ key, value, raw, variable_type }) => ({ key, value, raw, file: variable_type === 'file' })),

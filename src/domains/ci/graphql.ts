@@ -1,4 +1,5 @@
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
+import { ZERO_OID } from '#domains/repositories/model.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -157,7 +158,10 @@ PipelineRef.implement({
     iid: t.string({ nullable: false, resolve: ({ iid }) => String(iid) }),
     name: t.exposeString('name'),
     sha: t.exposeString('sha'),
-    beforeSha: t.exposeString('before_sha'),
+    beforeSha: t.string({
+      description: 'Zeros if there is no commit before it.',
+      resolve: ({ before_sha }) => before_sha ?? ZERO_OID,
+    }),
     ref: t.exposeString('ref'),
     status: t.field({ type: PipelineStatusEnum, nullable: false, resolve: statusOf }),
     detailedStatus: t.field({

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
+import { ZERO_OID } from '#domains/repositories/model.ts';
 import { commitRecord, toCommit } from '#domains/repositories/record.ts';
 import { managersByIds } from '#domains/runners/manager-queries.ts';
 import { runnersByIds } from '#domains/runners/queries.ts';
@@ -58,7 +59,7 @@ export const pipelineRecord = z
   .object({
     ...basic,
     name: z.string().nullable(),
-    before_sha: z.string().nullable(),
+    before_sha: z.string().describe('Zeros if there is no commit before it.'),
     tag: z.boolean(),
     yaml_errors: z.string().nullable(),
     user: userBasicRecord.nullable(),
@@ -100,7 +101,7 @@ export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.outp
   const coverage = row.coverage ?? summary?.coverage ?? null;
   return {
     ...toPipelineListed(ctx, row),
-    before_sha: row.before_sha,
+    before_sha: row.before_sha ?? ZERO_OID,
     tag: row.tag,
     yaml_errors: row.yaml_errors,
     user: users.get(row.user_id) ?? null,

@@ -3,6 +3,7 @@ import { readGivenVariables } from '#domains/ci/given-variables.ts';
 import { predefinedVariables } from '#domains/ci/predefined.ts';
 import { jobsByIds, pipelinesByIds } from '#domains/ci/queries.ts';
 import { openValue } from '#domains/ci/sealed-values.ts';
+import { readUserVariables } from '#domains/ci/user-variables.ts';
 import type { CompiledJob } from '#domains/ci-config/model.ts';
 import { expandText, valuesOf } from '#domains/ci-config/variables.ts';
 import { variablesFor } from '#domains/ci-variables/queries.ts';
@@ -57,6 +58,7 @@ const expanded = async (
     { key: 'CI_ENVIRONMENT_NAME', value: name },
     { key: 'CI_ENVIRONMENT_SLUG', value: slug },
     ...job.options.variables,
+    ...(await readUserVariables(tx, row.user_id)),
     ...(given?.dotenv ?? []),
     ...(await variablesFor(tx, project, { protected: pipeline.protected, environment: name })).filter(
       ({ masked }) => !masked,

@@ -1,6 +1,7 @@
 import type { GivenVariable } from '#domains/ci/given-variables.ts';
 import { jobWebUrl } from '#domains/ci/model.ts';
 import { slugOf } from '#domains/ci/predefined.ts';
+import { userVariables } from '#domains/ci/user-variables.ts';
 import { slugOf as environmentSlug } from '#domains/environments/model.ts';
 import { httpUrlToRepo } from '#domains/projects/model.ts';
 import type { RunnerFacts } from '#domains/runners/tokens.ts';
@@ -106,11 +107,8 @@ export const withCredential = (url: string, token: string): string => {
 };
 
 const ofUser = ({ user }: JobToRun): PayloadVariable[] =>
-  user === null
-    ? []
-    : [
-        shown('GITLAB_USER_ID', user.id),
-        { ...shown('GITLAB_USER_EMAIL', user.email), public: false },
-        shown('GITLAB_USER_LOGIN', user.username),
-        { ...shown('GITLAB_USER_NAME', user.name), raw: true },
-      ];
+  userVariables(user).map(({ key, value }) => ({
+    ...shown(key, value),
+    raw: true,
+    public: key !== 'GITLAB_USER_EMAIL',
+  }));

@@ -3,10 +3,11 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import { badRequest } from '#platform/errors.ts';
-import type { TestCase, TestStatus } from '../reports/junit.ts';
+import type { TestStatus } from '../reports/junit.ts';
 import {
   type DetailedSuite,
   findTestSuite,
+  type ReportedCase,
   type ReportSummary,
   type TestReportSummary,
   type TestSuite,
@@ -68,7 +69,7 @@ const SuiteSummaryConnection = builder.connectionObject(
 );
 
 /** A test case with its place in the suite, which is its cursor. */
-type PlacedCase = TestCase & { readonly place: number };
+type PlacedCase = ReportedCase & { readonly place: number };
 
 const CaseRef = builder.objectRef<PlacedCase>('TestCase').implement({
   description: 'A test of a suite.',
@@ -79,7 +80,10 @@ const CaseRef = builder.objectRef<PlacedCase>('TestCase').implement({
     file: t.exposeString('file'),
     executionTime: t.exposeFloat('execution_time', { description: 'Seconds.' }),
     systemOutput: t.exposeString('system_output', {
-      description: 'The text of the failure or error, or the reason to skip.',
+      description: 'The text of the failure or error with what the test printed, or the reason to skip.',
+    }),
+    attachmentUrl: t.exposeString('attachment_url', {
+      description: 'A file in the artifacts of the job that the failed test named, such as a screenshot.',
     }),
   }),
 });

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { idOrPath, integer } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
+import { apiLink } from '#rest/v5.ts';
 import { getTestReport, getTestReportSummary } from '../test-reports.ts';
 
 const tag = 'Pipelines';
@@ -26,7 +27,7 @@ const testCaseRecord = z
     system_output: z.string().nullable(),
     stack_trace: z.null(),
     recent_failures: z.null(),
-    attachment_url: z.null(),
+    attachment_url: apiLink(z.string()).nullable().describe('A file in the artifacts of the job.'),
   })
   .meta({ id: 'TestCase' });
 
@@ -77,12 +78,11 @@ export const testReportRoutes = [
         ...sums,
         test_suites: suites.map(({ build_ids: _, test_cases, ...suite }) => ({
           ...suite,
-          // Test histories and attachments are not kept.
-          test_cases: test_cases.map((test) => ({
+          // The output has the stack trace. Histories of tests are not kept.
+          test_cases: test_cases.map(({ attachment: _attachment, ...test }) => ({
             ...test,
             stack_trace: null,
             recent_failures: null,
-            attachment_url: null,
           })),
         })),
       };

@@ -9,6 +9,7 @@ import type { Context } from '#platform/context.ts';
 import { artifactReader } from '../artifact-files.ts';
 import type { PipelineSource } from '../model.ts';
 import { predefinedVariables } from '../predefined.ts';
+import { readUserVariables } from '../user-variables.ts';
 import type { PipelineVariable, PlannedJob } from './insert.ts';
 import type { Target } from './target.ts';
 
@@ -85,8 +86,9 @@ export const inputFor = async (
     source_sha: target.merge_request?.source_sha ?? null,
     target_sha: target.merge_request?.target_sha ?? null,
   };
-  const [predefined, secret] = await Promise.all([
+  const [predefined, user, secret] = await Promise.all([
     predefinedVariables(ctx, project, described, target.commit),
+    readUserVariables(ctx, ctx.actor.userId),
     variablesFor(ctx, project, { protected: target.protected, environment: null }),
   ]);
   const given = (request.variables ?? []).map(({ key, value, raw, variable_type }) => ({
@@ -101,7 +103,7 @@ export const inputFor = async (
     tag: target.tag,
     source,
     predefined,
-    variables: [...secret, ...given],
+    variables: [...user, ...secret, ...given],
     changes: () => changedPaths(ctx, project, before_sha, target),
     content,
     inputs,
