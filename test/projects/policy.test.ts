@@ -196,7 +196,10 @@ it('keeps settings through an export and import', async () => {
     merge_requests_ff_only_enabled: false,
     visibility_level: 0,
     archived: false,
+    build_allow_git_fetch: true,
   });
+  expect(attributesToArchive(project, 'container_expiration_policy')).toMatchObject({ enabled: true, cadence: '7d' });
+  expect(attributesToArchive(project, 'ci_cd_settings')).toMatchObject({ runner_token_expiration_interval: null });
   expect(line).not.toHaveProperty('lfs_enabled');
   expect(attributesToArchive(project, 'project_feature')).toMatchObject({
     issues_access_level: 10,
@@ -212,6 +215,11 @@ it('keeps settings through an export and import', async () => {
   expect(Object.keys(back).length).toBeGreaterThan(55);
   expect(attributesFromArchive({ build_timeout: 'never', squash_option: 'always', junk: 1 }, 'project')).toEqual({
     squash_option: 'always',
+  });
+  // Other platforms say only whether to fetch.
+  expect(attributesFromArchive({ build_allow_git_fetch: false }, 'project')).toEqual({ build_git_strategy: 'clone' });
+  expect(attributesFromArchive({ build_allow_git_fetch: false, build_git_strategy: 'fetch' }, 'project')).toEqual({
+    build_git_strategy: 'fetch',
   });
 });
 

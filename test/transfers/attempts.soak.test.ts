@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { runExport } from '#domains/transfers/exporting/run.ts';
@@ -117,6 +119,86 @@ describe('a worker that was wrongly declared dead', () => {
   });
 });
 
+describe('an export whose worker dies during the upload', () => {
+  const exporting = async (url: string) => {
+    const { services } = app().hub;
+    const owner = await app().make.user();
+    const project = await app().make.project({ initialize_with_readme: true }, owner);
+    await app().as(owner).post(`/projects/${project.id}/export`, { upload: { url } });
+    const rowOf = () =>
+      services.db
+        .selectFrom('project_exports')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .executeTakeFirstOrThrow();
+    const keys = async () => {
+      const found: string[] = [];
+      for await (const { key } of services.storage.list(`exports/${project.id}/`)) found.push(key);
+      return found;
+    };
+    return { owner, project, rowOf, keys, id: (await rowOf()).id };
+  };
+
+  it('is only uploaded again, and leaves no file if it is canceled', async () => {
+    const root = app().as(app().root);
+    await root.put('/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
+    let whenAsked: (() => void) | null = null;
+    const server = createServer((request, response) => {
+      // The worker dies while it waits for the answer.
+      if (whenAsked) whenAsked();
+      else request.resume().on('end', () => response.writeHead(200).end());
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const address = server.address();
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/archive`;
+    const died = async (id: number) => {
+      const asked = new Promise<void>((resolve) => {
+        whenAsked = resolve;
+      });
+      const stop = new AbortController();
+      const attempt = runExport({ ...app().context(), signal: stop.signal }, id, run);
+      await asked;
+      stop.abort(new Error('the worker stops'));
+      await expect(attempt).rejects.toThrow();
+      whenAsked = null;
+    };
+    try {
+      const { owner, project, rowOf, keys, id } = await exporting(url);
+      await died(id);
+      const between = await rowOf();
+      expect(between).toMatchObject({ status: 'started', storage_key: expect.any(String), finished_at: null });
+      expect(await keys()).toEqual([between.storage_key]);
+      const path = `/projects/${project.id}/export`;
+      expect((await app().as(owner).get(path)).body).toMatchObject({ export_status: 'started' });
+      expect((await app().as(owner).get(`${path}/download`)).status).toBe(404);
+      await runExport(app().context(), id, run);
+      expect(await rowOf()).toMatchObject({
+        status: 'finished',
+        attempt: 2,
+        storage_key: between.storage_key,
+        relations: between.relations,
+        error: null,
+      });
+      expect((await app().as(owner).get(`${path}/download`)).status).toBe(200);
+
+      const other = await exporting(url);
+      await died(other.id);
+      const { storage_key } = await other.rowOf();
+      expect((await app().as(other.owner).post(`/projects/${other.project.id}/export/cancel`)).status).toBe(201);
+      expect(await other.rowOf()).toMatchObject({ status: 'failed', storage_key: null, size: null });
+      const { rows } = await sql<{ payload: unknown }>`
+        select payload from graphile_worker._private_jobs where payload::text like ${`%${storage_key}%`}`.execute(
+        app().hub.services.db,
+      );
+      expect(rows).toHaveLength(1);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+      await root.put('/application/settings', { allow_local_requests_from_web_hooks_and_services: false });
+    }
+  });
+});
+
 describe('abandoned work', () => {
   it('is ended with a reason', async () => {
     const owner = await app().make.user();
@@ -225,7 +307,7 @@ describe('an exported file', () => {
       .executeTakeFirstOrThrow();
     expect(row).toMatchObject({
       status: 'failed',
-      error: 'The export is larger than the limit of this instance (max_export_size).',
+      error: 'The export is larger than the limit of 1 MiB (max_export_size).',
     });
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { runExport } from '#domains/transfers/exporting/run.ts';
 import { runImport } from '#domains/transfers/importing/run.ts';
 import { removeExpired } from '#domains/transfers/jobs.ts';
+import { runRelationImport } from '#domains/transfers/relation-imports/run.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { packProject } from './archive.ts';
 import { importArchive } from './support.ts';
@@ -257,5 +258,66 @@ describe('a relation import', () => {
       await cancel();
     }
     expect((await app().as(owner).get(url)).body).toMatchObject([{ status: 'failed' }, { status: 'failed' }]);
+    // These have no archive.
+    expect((await app().as(owner).post(`${url}/retry`)).body.message).toContain('the archive of the import is gone');
+  });
+
+  it('is retried from where it stopped, until its archive expires', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const url = `/projects/${project.id}/relation-imports`;
+    const { db } = app().hub.services;
+    const ctx = app().context();
+    const retry = () => app().as(owner).post(`${url}/retry`);
+    expect((await retry()).body.message).toContain('has not failed');
+    const issues = Array.from({ length: 1_200 }, (_, n) => ({ iid: n + 1, title: `Issue ${n}` }));
+    const send = async () => {
+      const form = new FormData();
+      form.set('file', new Blob([new Uint8Array(await packProject({ issues }))]), 'export.tar.gz');
+      form.set('path', project.path_with_namespace);
+      form.set('relation', 'issues');
+      return app().as(owner).post('/projects/import-relation', form);
+    };
+    const { id } = (await send()).body;
+    const rowOf = () => db.selectFrom('relation_imports').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+    // It is canceled after its first batch of lines.
+    const canceling = {
+      ...ctx,
+      transaction: async <T>(work: Parameters<typeof ctx.transaction<T>>[0]): Promise<T> => {
+        const result = await ctx.transaction(work);
+        const { status, done_lines } = await rowOf();
+        if (status === 'started' && done_lines > 0) await app().as(owner).post(`${url}/cancel`);
+        return result;
+      },
+    };
+    await runRelationImport(canceling, id, run);
+    const stopped = await rowOf();
+    expect(stopped).toMatchObject({ status: 'failed', error: 'The import was canceled.', done_lines: 500 });
+    const key = stopped.storage_key ?? '';
+    expect(await app().hub.services.storage.stat(key)).not.toBeNull();
+    const stranger = await app().make.user();
+    expect((await app().as(stranger).post(`${url}/retry`)).status).toBe(404);
+    await app().make.projectMember(project, stranger, 30);
+    expect((await app().as(stranger).post(`${url}/retry`)).status).toBe(403);
+    expect(
+      (await control(owner, 'relationImportRetry', project.path_with_namespace)).data.relationImportRetry.errors,
+    ).toEqual([]);
+    expect((await send()).status).toBe(409);
+    expect((await retry()).status).toBe(409);
+    expect(await rowOf()).toMatchObject({ status: 'created', error: null, started_at: null, lines_before: 500 });
+    await runRelationImport(ctx, id, run);
+    expect(await rowOf()).toMatchObject({ status: 'finished', done_lines: 1_200, skipped_lines: 0, storage_key: null });
+    const { rows } = await sql<{
+      n: number;
+    }>`select count(*) as n from issues where project_id = ${project.id}`.execute(db);
+    expect(rows).toEqual([{ n: 1_200 }]);
+
+    const second = (await send()).body;
+    await app().as(owner).post(`${url}/cancel`);
+    await sql`update relation_imports set finished_at = now() - interval '25 hours' where id = ${second.id}`.execute(
+      db,
+    );
+    await removeExpired.run(ctx, {}, run);
+    expect((await retry()).body.message).toContain('the archive of the import is gone');
   });
 });

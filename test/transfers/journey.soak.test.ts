@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
+import { png } from '../support/pictures.ts';
 import { packProject, readTree, unpackFiles } from './archive.ts';
 import { downloadExport, fillProject, importArchive, runImport } from './support.ts';
 
@@ -44,6 +45,9 @@ describe('the journey of a project', () => {
     const form = new FormData();
     form.set('file', new Blob(['content']), 'note.txt');
     const upload = (await below.post(`/projects/${project.id}/uploads`, form)).body;
+    const picture = new FormData();
+    picture.set('avatar', new Blob([new Uint8Array(png())]), 'picture.png');
+    expect((await below.put(`/projects/${project.id}`, picture)).status).toBe(200);
 
     const first = await downloadExport(app(), root, project.id);
     expect(first.name).toMatch(/^\d{4}-\d\d-\d\d_\d\d-\d\d-\d{3}_root_.*_export\.tar\.gz$/);
@@ -102,6 +106,13 @@ describe('the journey of a project', () => {
     const [, secret] = /uploads\/([0-9a-f]+)\/note\.txt/.exec(upload.url) ?? [];
     const file = await below.fetch('GET', `/projects/${started.body.id}/uploads/${secret}/note.txt`);
     expect([file.status, await file.text()]).toEqual([200, 'content']);
+
+    const avatarOf = async (id: number) => {
+      const { avatar_url } = (await below.get(`/projects/${id}`)).body;
+      const shown = await fetch(avatar_url, { headers: { 'private-token': await app().tokenOf(root) } });
+      return Buffer.from(await shown.arrayBuffer());
+    };
+    expect(await avatarOf(started.body.id)).toEqual(png());
 
     expect(await refsOf(started.body.id)).toEqual(await refsOf(project.id));
     const imported = (await app().as(root).get(`/projects/${started.body.id}`)).body;
@@ -225,6 +236,8 @@ describe('an archive of another hub', () => {
         [lfs]: 'an object',
         'lfs-objects.json': '{}',
         'pages/index.html': 'left out',
+        'notes.txt': 'left out',
+        'avatar/picture.png': 'no picture',
         'uploads/not-a-secret/x.txt': 'left out',
       },
     );
@@ -232,6 +245,8 @@ describe('an archive of another hub', () => {
     expect(record.import_status).toBe('finished');
     const failures: { relation_name: string; exception_message: string }[] = record.failed_relations;
     expect(Object.fromEntries(failures.map((each) => [each.relation_name, each.exception_message]))).toEqual({
+      avatar: 'The avatar is not a PNG, JPEG, GIF or WebP picture: it was left out',
+      'notes.txt': 'This hub does not know notes.txt: 1 item was left out',
       custom_attributes: 'Only administrators import custom attributes',
       error_tracking_setting:
         'This hub does not know api_url, project_name of error_tracking_setting: they were left out',
@@ -241,13 +256,13 @@ describe('an archive of another hub', () => {
       requirements: 'This hub does not know requirements: 2 items were left out',
       uploads: 'This hub does not know uploads: 1 item was left out',
     });
-    expect(failures).toHaveLength(7);
+    expect(failures).toHaveLength(9);
     const { rows: told } = await app().hub.services.pool.query(
       `select payload -> 'failed_relations' as failed from events
        where kind = 'import.finished' and subject_id = (select id from project_imports where project_id = $1)`,
       [record.id],
     );
-    expect(told).toEqual([{ failed: 7 }]);
+    expect(told).toEqual([{ failed: 9 }]);
     const [rule] = (await app().as(owner).get(`/projects/${record.id}/approval_rules`)).body;
     expect(rule).toMatchObject({ name: 'Theirs', groups: [] });
     expect((await app().as(owner).get(`/projects/${record.id}/error_tracking/settings`)).body).toMatchObject({

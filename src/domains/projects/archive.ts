@@ -41,7 +41,7 @@ const archiveKeys: Partial<Record<AttributeName, ArchiveKey | null>> = {
   restrict_user_defined_variables: { file: 'ci_cd_settings', key: 'restrict_user_defined_variables' },
   merge_pipelines_enabled: { file: 'ci_cd_settings', key: 'merge_pipelines_enabled' },
   group_runners_enabled: { file: 'ci_cd_settings', key: 'group_runners_enabled' },
-  runner_token_expiration_interval: { file: 'ci_cd_settings', key: 'runner_token_expiration_interval_seconds' },
+  runner_token_expiration_interval: { file: 'ci_cd_settings', key: 'runner_token_expiration_interval' },
   keep_latest_artifact: { file: 'ci_cd_settings', key: 'keep_latest_artifact' },
   auto_devops_enabled: { file: 'auto_devops', key: 'enabled' },
   auto_devops_deploy_strategy: { file: 'auto_devops', key: 'deploy_strategy' },
@@ -62,7 +62,7 @@ const LEVELS: readonly string[] = ['disabled', 'private', 'enabled', 'public'];
 
 /** Returns the settings that belong in one file of the archive, keyed by the archive's names. */
 export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile): Record<string, unknown> => {
-  if (file === 'container_expiration_policy') return { policy: project.container_expiration_policy };
+  if (file === 'container_expiration_policy') return { ...project.container_expiration_policy };
   const line: Record<string, unknown> = {};
   for (const { name, key } of placed.filter((each) => each.file === file)) {
     const value = project[name];
@@ -71,6 +71,7 @@ export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile):
   if (file === 'project') {
     line.visibility_level = project.visibility_level;
     line.archived = project.archived;
+    line.build_allow_git_fetch = project.build_git_strategy === 'fetch';
     line.merge_requests_ff_only_enabled = project.merge_method === 'ff';
     line.merge_requests_rebase_enabled = project.merge_method === 'rebase_merge';
   }
@@ -87,6 +88,7 @@ export const attributesFromArchive = (
     const parsed = attributeSchemas[name].safeParse(value);
     if (parsed.success) found[name] = parsed.data;
   };
+  // Earlier versions of this hub nested the policy.
   if (file === 'container_expiration_policy') take('container_expiration_policy', line.policy ?? line);
   for (const { name, key } of placed.filter((each) => each.file === file)) {
     const value = line[key];
@@ -96,6 +98,9 @@ export const attributesFromArchive = (
   if (file === 'project') {
     if (line.merge_requests_ff_only_enabled === true) found.merge_method = 'ff';
     else if (line.merge_requests_rebase_enabled === true) found.merge_method = 'rebase_merge';
+    // Other platforms have only this switch.
+    if (line.build_git_strategy === undefined && typeof line.build_allow_git_fetch === 'boolean')
+      found.build_git_strategy = line.build_allow_git_fetch ? 'fetch' : 'clone';
   }
   return found;
 };

@@ -104,7 +104,7 @@ export const cancelRelationImport = async (ctx: Context, project: ProjectRow): P
   requireAbility(ctx, project, 'import_relation');
   const row = await findRunning(ctx, project);
   if (!row) throw conflict('409 Conflict - no relation import of the project is running');
-  await failRelationImport(ctx, row.id, 'The import was canceled.');
+  await failRelationImport(ctx, row.id, 'The import was canceled.', { keepsArchive: true });
 };
 
 const findRunning = (ctx: Pick<Context, 'db'>, { id }: ProjectRow): Promise<{ readonly id: number } | undefined> =>

@@ -83,7 +83,7 @@ export const endAbandoned = defineJob({
     for (const id of await abandoned('project_imports', 'transfers.import:'))
       await failImport(ctx, id, GIVEN_UP, { keepsArchive: true });
     for (const id of await abandoned('relation_imports', 'transfers.import_relation:'))
-      await failRelationImport(ctx, id, GIVEN_UP);
+      await failRelationImport(ctx, id, GIVEN_UP, { keepsArchive: true });
   },
 });
 
@@ -112,7 +112,17 @@ export const removeExpired = defineJob({
             and finished_at < now() - make_interval(hours => ${hours}::int)
           order by finished_at limit ${EXPIRED_AT_ONCE} for update skip locked) old
         where project_imports.id = old.id returning old.storage_key, old.download_parts`.execute(tx.db);
-      const storage_keys = [...exported.map(({ storage_key }) => storage_key), ...imported.flatMap(archiveKeys)];
+      const { rows: relations } = await sql<{ storage_key: string }>`
+        update relation_imports set storage_key = null from (
+          select id, storage_key from relation_imports
+          where status = 'failed' and storage_key is not null
+            and finished_at < now() - make_interval(hours => ${hours}::int)
+          order by finished_at limit ${EXPIRED_AT_ONCE} for update skip locked) old
+        where relation_imports.id = old.id returning old.storage_key`.execute(tx.db);
+      const storage_keys = [
+        ...[...exported, ...relations].map(({ storage_key }) => storage_key),
+        ...imported.flatMap(archiveKeys),
+      ];
       if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
     });
   },

@@ -1536,9 +1536,11 @@ export interface RelationImports {
   error: string | null;
   finished_at: string | null;
   id: Generated<number>;
+  lines_before: Generated<number>;
   project_id: number;
   relation: string;
   skipped_lines: Generated<number>;
+  started_at: string | null;
   status: Generated<string>;
   storage_key: string | null;
   total_lines: number | null;

@@ -1,7 +1,10 @@
 import { join } from 'node:path';
 import { sql } from 'kysely';
+import { MAINTAINER } from '#domains/access/model.ts';
+import { usersWithGroupLevel } from '#domains/access/queries.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import type { Settings } from '#domains/settings/registry.ts';
 import { findUser } from '#domains/users/queries.ts';
 import { createArchiveWriter } from '#platform/archive/write-archive.ts';
 import { type Context, systemActor } from '#platform/context.ts';
@@ -21,14 +24,16 @@ import {
   TransferError,
 } from '../model.ts';
 import { Pace, percentageOf } from '../progress.ts';
+import type { ExportReader } from '../relations/relation.ts';
 import { whileCurrent } from '../while-current.ts';
 import { mailExportEnd } from './mails.ts';
 import { upload } from './upload.ts';
 import { atOneMoment, countRelations, writeProject } from './write.ts';
 
 /**
- * Runs an export from the start, because an earlier attempt leaves nothing to reuse. Removes its leftover files. Only
- * the attempt recorded in the row may write to it.
+ * Runs an export. An attempt whose archive was complete left it for this one, which then only uploads it. Otherwise it
+ * starts over, because an archive shows one moment, and removes leftover files. Only the attempt recorded in the row may
+ * write to it.
  */
 export const runExport = async (ctx: Context, exportId: number, run: JobRun): Promise<void> => {
   const row = await claim(ctx, exportId);
@@ -59,8 +64,8 @@ const claim = async (ctx: Context, id: number): Promise<ExportRow | null> =>
       status: 'started',
       attempt: sql`attempt + 1`,
       started_at: sql`coalesce(started_at, now())`,
-      relations: '{}',
-      bytes: 0,
+      relations: sql`case when storage_key is null then '{}' else relations end`,
+      bytes: sql`case when storage_key is null then 0 else bytes end`,
     })
     .where('id', '=', id)
     .where('status', 'in', RUNNING_EXPORT)
@@ -82,25 +87,45 @@ const removeLeftovers = async (ctx: Context, { project_id }: ExportRow): Promise
 
 const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<void> => {
   const settings = await getSettings(ctx);
-  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
-  // The job may have waited. A user who has lost administrator rights must not use them here.
-  const forAdministrator = row.by_administrator && user?.is_admin === true && user.state === 'active';
+  const { key, size } = (await completeArchive(ctx, row)) ?? (await makeArchive(ctx, row, project, settings));
+  const error = await upload(ctx, row, key, size);
+  await finish(ctx, row, project, { key, size, error, lifetimeHours: settings.export_file_lifetime_hours });
+};
+
+interface ArchiveFile {
+  readonly key: string;
+  readonly size: number;
+}
+
+/** Returns the archive that an earlier attempt completed before it died. */
+const completeArchive = async (ctx: Context, { storage_key: key }: ExportRow): Promise<ArchiveFile | null> => {
+  const found = key === null ? null : await ctx.services.storage.stat(key);
+  return key !== null && found ? { key, size: found.size } : null;
+};
+
+const makeArchive = async (
+  ctx: Context,
+  row: ExportRow,
+  project: ProjectRow,
+  { max_export_size }: Settings,
+): Promise<ArchiveFile> => {
   const { storage, config } = ctx.services;
   const key = `${folderOf(project.id)}${row.id}-${row.attempt}.tar.gz`;
+  const reader = await readerOf(ctx, row, project);
   const archive = createArchiveWriter({ temporaryDirectory: join(config.dataDir, 'tmp') });
   const stored = storage.write(key, archive.output, {
     contentType: ARCHIVE_TYPE,
     signal: ctx.signal,
-    ...(settings.max_export_size > 0 ? { maxBytes: settings.max_export_size * MIB } : {}),
+    ...(max_export_size > 0 ? { maxBytes: max_export_size * MIB } : {}),
   });
   // The promise is awaited below, or its error is reported in the catch block.
   stored.catch(() => undefined);
   try {
     await atOneMoment(ctx, async (db) => {
-      const tracker = new Tracker(ctx, row, project, await countRelations(db, project.id, forAdministrator));
+      const tracker = new Tracker(ctx, row, project, await countRelations(db, project.id, reader));
       await tracker.begin();
       await writeProject(ctx, db, project, archive, {
-        forAdministrator,
+        reader,
         description: row.description,
         onLines: (relation, done) => tracker.lines(relation, done),
         onBundle: (bytes) => tracker.bundle(bytes),
@@ -109,8 +134,8 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
     });
     await archive.finish();
     const { size } = await stored;
-    const error = await upload(ctx, row, key, size);
-    await finish(ctx, row, project, { key, size, error, lifetimeHours: settings.export_file_lifetime_hours });
+    await recordArchive(ctx, row, { key, size });
+    return { key, size };
   } catch (error) {
     archive.abort(error instanceof Error ? error : new Error(String(error)));
     // If the size limit stops the file, writing the archive fails too. The limit is the true reason.
@@ -119,8 +144,34 @@ const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promi
       (failure: unknown) => (failure instanceof DomainError ? failure : error),
     );
     await storage.remove(key);
-    throw cause;
+    throw cause instanceof DomainError && cause.code === 'too_large'
+      ? new TransferError(`The export is larger than the limit of ${max_export_size} MiB (max_export_size).`)
+      : cause;
   }
+};
+
+/** Records that the archive is complete, so that another attempt need not make it again. */
+const recordArchive = async (ctx: Context, { id, attempt }: ExportRow, file: ArchiveFile): Promise<void> => {
+  const recorded = await ctx.db
+    .updateTable('project_exports')
+    .set({ storage_key: file.key, size: file.size })
+    .where('id', '=', id)
+    .where('attempt', '=', attempt)
+    .where('status', '=', 'started')
+    .returning('id')
+    .executeTakeFirst();
+  if (!recorded) throw new Superseded();
+};
+
+/** Returns what the user who requested the export may see. The job may have waited, so their rights are those of now. */
+const readerOf = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<ExportReader> => {
+  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
+  const isActive = user?.state === 'active';
+  const isAdministrator = isActive && row.by_administrator && user.is_admin;
+  const { kind, traversal_ids } = project.namespace;
+  const isMaintainer =
+    isActive && (await usersWithGroupLevel(ctx, project.namespace_id, [user.id], MAINTAINER)).has(user.id);
+  return { isAdministrator, groupIds: kind === 'group' && (isAdministrator || isMaintainer) ? traversal_ids : [] };
 };
 
 const MIB = 1024 * 1024;
@@ -241,14 +292,21 @@ const finish = async (
 /** Marks an export as failed. If `attempt` is given, only while that attempt is the current one. */
 export const failExport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
   await ctx.transaction(async (tx) => {
-    let update = tx.db
-      .updateTable('project_exports')
-      .set({ status: 'failed', error, finished_at: sql`now()`, upload_url: null })
+    const before = await tx.db
+      .selectFrom('project_exports')
+      .select(['attempt', 'storage_key'])
       .where('id', '=', id)
-      .where('status', 'in', RUNNING_EXPORT);
-    if (attempt !== undefined) update = update.where('attempt', '=', attempt);
-    const row = await update.returningAll().executeTakeFirst();
-    if (!row) return;
+      .where('status', 'in', RUNNING_EXPORT)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!before || (attempt !== undefined && before.attempt !== attempt)) return;
+    const row = await tx.db
+      .updateTable('project_exports')
+      .set({ status: 'failed', error, finished_at: sql`now()`, upload_url: null, storage_key: null, size: null })
+      .where('id', '=', id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    if (before.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
     await emitExport(tx, null, row, exportFailed);
     const project = await findProject({ ...tx, actor: systemActor }, { id: row.project_id });
     if (project) await mailExportEnd(tx, project, row);
@@ -256,9 +314,4 @@ export const failExport = async (ctx: Context, id: number, error: string, attemp
 };
 
 /** Returns the message if a retry would not help, or null if it might. */
-const reasonOf = (error: unknown): string | null => {
-  if (error instanceof TransferError) return error.message;
-  if (error instanceof DomainError && error.code === 'too_large')
-    return 'The export is larger than the limit of this instance (max_export_size).';
-  return null;
-};
+const reasonOf = (error: unknown): string | null => (error instanceof TransferError ? error.message : null);

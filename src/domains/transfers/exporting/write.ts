@@ -13,7 +13,7 @@ import { VERSION } from '#platform/version.ts';
 import { writeFiles } from '../archive-files.ts';
 import { ARCHIVE_VERSION, type RelationCounts } from '../model.ts';
 import { RELATIONS, SETTING_FILES } from '../relations/all.ts';
-import type { ChildReading, Relation } from '../relations/relation.ts';
+import type { ChildReading, ExportReader, Relation } from '../relations/relation.ts';
 
 /** Lines per query. Starts small, then adapts so that a page has about `PAGE_CHARACTERS`. */
 const FIRST_PAGE = 100;
@@ -21,7 +21,7 @@ const MAX_PAGE = 1_000;
 const PAGE_CHARACTERS = 1024 * 1024;
 
 export interface WriteOptions {
-  readonly forAdministrator: boolean;
+  readonly reader: ExportReader;
   /** Replaces the project's own description. */
   readonly description: string | null;
   /** Called after each page, with the relation and its lines so far. */
@@ -29,18 +29,18 @@ export interface WriteOptions {
   readonly onBundle: (bytes: number) => Promise<void>;
 }
 
-const relationsFor = (forAdministrator: boolean): readonly Relation[] =>
-  RELATIONS.filter((relation) => forAdministrator || !relation.forAdministrators);
+const relationsFor = ({ isAdministrator }: ExportReader): readonly Relation[] =>
+  RELATIONS.filter((relation) => isAdministrator || !relation.forAdministrators);
 
 /** Returns the number of lines of each relation. */
 export const countRelations = async (
   db: Database,
   projectId: number,
-  forAdministrator: boolean,
+  reader: ExportReader,
 ): Promise<RelationCounts> => {
   const counts: Record<string, { done: number; total: number }> = {};
-  for (const { name, reading } of relationsFor(forAdministrator)) {
-    const { rows } = await reading.count(projectId).execute(db);
+  for (const { name, reading } of relationsFor(reader)) {
+    const { rows } = await reading.count(projectId, reader).execute(db);
     counts[name] = { done: 0, total: rows[0]?.count ?? 0 };
   }
   return counts;
@@ -74,7 +74,7 @@ export const writeProject = async (
   if (rule) await archive.entry('tree/project/push_rule.ndjson', `${JSON.stringify(rule)}\n`);
   const errorTracking = await errorTrackingToArchive({ db }, project.id);
   await archive.entry('tree/project/error_tracking_setting.ndjson', `${JSON.stringify(errorTracking)}\n`);
-  for (const relation of relationsFor(options.forAdministrator)) {
+  for (const relation of relationsFor(options.reader)) {
     await archive.entry(
       `tree/project/${relation.name}.ndjson`,
       writeLines(readLines(ctx, db, project.id, relation, options)),
@@ -96,7 +96,7 @@ async function* readLines(
   db: Database,
   projectId: number,
   { name, reading }: Relation,
-  { onLines }: WriteOptions,
+  { reader, onLines }: WriteOptions,
 ): AsyncGenerator<string[]> {
   const children = await presentChildren(db, projectId, reading.children);
   let limit = FIRST_PAGE;
@@ -105,7 +105,7 @@ async function* readLines(
     const { rows } = await sql<{ id: number }>`fetch ${sql.lit(limit)} from parents`.execute(db);
     return rows.length === 0 ? [] : (await reading.page(rows.map(({ id }) => id)).execute(db)).rows;
   };
-  await sql`declare parents no scroll cursor for ${reading.ids(projectId)}`.execute(db);
+  await sql`declare parents no scroll cursor for ${reading.ids(projectId, reader)}`.execute(db);
   for (let page = await readPage(); page.length > 0; ) {
     ctx.signal.throwIfAborted();
     const found = await readChildren(

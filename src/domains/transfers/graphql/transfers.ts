@@ -9,6 +9,7 @@ import type { Context } from '#platform/context.ts';
 import { cancelExport, cancelImport, cancelRelationImport, retryImport } from '../control.ts';
 import { RelationProgressRef, relationsOf } from '../graphql.ts';
 import { readCounts } from '../progress.ts';
+import { retryRelationImport } from '../relation-imports/commands.ts';
 import { findTransfer, itemRate, listTransfers, remainingSeconds, type Transfer } from '../transfers.ts';
 
 const KindEnum = builder.enumType('TransferKind', {
@@ -114,7 +115,14 @@ const CONTROLS = {
     description: 'Retries the failed import of a project. It continues where it stopped.',
     run: retryImport,
   },
-  relationImportCancel: { description: 'Cancels the running relation import of a project.', run: cancelRelationImport },
+  relationImportCancel: {
+    description: 'Cancels the running relation import of a project. What was imported stays.',
+    run: cancelRelationImport,
+  },
+  relationImportRetry: {
+    description: 'Retries the last relation import of a project, if it has failed. It continues where it stopped.',
+    run: retryRelationImport,
+  },
 } as const;
 
 for (const [name, { description, run }] of Object.entries(CONTROLS)) {

@@ -24,7 +24,7 @@ import { FURTHER_FILES, SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
 import { NUMBERED_RELATIONS } from '../relations/numbered.ts';
 import { updateStartedImport } from '../update-import.ts';
-import { type Failure, ITEM } from './batch.ts';
+import { ITEM } from './batch.ts';
 import { countUp } from './numbering.ts';
 import { overridesOf } from './overrides.ts';
 import { readSettingsLine, recordFailures } from './relations.ts';
@@ -67,7 +67,7 @@ export const finishImport = async (
       const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
       await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
       await applyFurther(tx, project.id, further);
-      await recordUnknown(tx, project.id, archive);
+      await recordLeftOut(tx, project.id, archive);
       for (const relation of NUMBERED_RELATIONS) await countUp(tx, project.id, relation);
       await recountOpenIssues(tx, project.id);
       if (row.target_path !== null) await takePlace(asImporter, row, project, { replaced, path: place.full_path });
@@ -151,9 +151,12 @@ const applyFurther = async (
     lines.error_tracking_setting === null ? [] : await importErrorTracking(tx, projectId, lines.error_tracking_setting);
   if (foreign.length > 0)
     await recordFailures(tx, projectId, 'error_tracking_setting', [
-      unknownPart(
-        `This hub does not know ${foreign.join(', ')} of error_tracking_setting: ${foreign.length === 1 ? 'it was' : 'they were'} left out`,
-      ),
+      {
+        exception_class: 'RelationUnknown',
+        exception_message: `This hub does not know ${foreign.join(', ')} of error_tracking_setting: ${foreign.length === 1 ? 'it was' : 'they were'} left out`,
+        source: ITEM,
+        line_number: 0,
+      },
     ]);
   const problem = lines.push_rule && (await importPushRule(tx, projectId, lines.push_rule));
   if (problem)
@@ -162,20 +165,12 @@ const applyFurther = async (
     ]);
 };
 
-const unknownPart = (exception_message: string): Failure => ({
-  exception_class: 'RelationUnknown',
-  exception_message,
-  source: ITEM,
-  line_number: 0,
-});
-
-/** Reports what the archive holds and this hub does not know. */
-const recordUnknown = async (tx: Tx, projectId: number, { unknown }: Unpacked): Promise<void> => {
-  for (const { name, items } of unknown) {
+/** Reports what the archive holds and the import has left out. */
+const recordLeftOut = async (tx: Tx, projectId: number, { leftOut }: Unpacked): Promise<void> => {
+  for (const { name, exception_class, reason } of leftOut)
     await recordFailures(tx, projectId, name, [
-      unknownPart(`This hub does not know ${name}: ${items} ${items === 1 ? 'item was' : 'items were'} left out`),
+      { exception_class, exception_message: reason, source: ITEM, line_number: 0 },
     ]);
-  }
 };
 
 /** Returns the project to replace, if the importer may see it. */

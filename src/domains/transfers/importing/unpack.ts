@@ -27,26 +27,36 @@ export interface Unpacked {
   readonly bundle: Spool | null;
   /** The total size of the files that are read. */
   readonly bytes: number;
-  /** What the archive holds and this hub does not know, with the number of items. */
-  readonly unknown: readonly UnknownPart[];
+  /** What the archive holds and the import leaves out. */
+  readonly leftOut: readonly LeftOut[];
   close(): Promise<void>;
 }
 
 interface Wanted {
   /** Whether to keep the repository. */
   readonly bundle: boolean;
-  /** Takes the files that `isTaken` names. Without it they are left out. */
-  readonly onFile?: (entry: ArchiveEntry) => Promise<void>;
+  /** Takes the files that `isTaken` names. Returns why one is left out, or null. Without it they are left out. */
+  readonly onFile?: (entry: ArchiveEntry) => Promise<string | null>;
 }
 
 /** A part of the archive that is left out. */
-export interface UnknownPart {
+export interface LeftOut {
   readonly name: string;
-  readonly items: number;
+  readonly exception_class: 'RelationUnknown' | 'RecordInvalid';
+  /** A sentence. */
+  readonly reason: string;
 }
+
+const unknownPart = (name: string, items: number): LeftOut => ({
+  name,
+  exception_class: 'RelationUnknown',
+  reason: `This hub does not know ${name}: ${items} ${items === 1 ? 'item was' : 'items were'} left out`,
+});
 
 /** The names of everybody in the archive, which the members repeat. */
 const IGNORED = new Set(['user_contributions']);
+/** They say where the archive comes from. */
+const IGNORED_FILES = new Set(['GITLAB_VERSION', 'GITLAB_REVISION', 'project.bundle']);
 const MAX_UNKNOWN = 50;
 const MIB = 1024 * 1024;
 const MAX_ENTRIES = 200_000;
@@ -71,8 +81,8 @@ export const unpack = async (
     await Promise.all(opened.splice(0).map((each) => each.close()));
   };
   const relations = new Map<string, RelationFile>();
-  const unknown: UnknownPart[] = [];
-  /** By folder: the number of files that nothing here reads. */
+  const leftOut: LeftOut[] = [];
+  /** By folder, or by name if it is in none: the number of files that nothing here reads. */
   const otherFiles = new Map<string, number>();
   let version: string | null = null;
   let project: Json | null = null;
@@ -93,15 +103,25 @@ export const unpack = async (
     else if (relation !== undefined && known.has(relation)) {
       const counter = new LineCounter();
       relations.set(relation, { spool: await keep(counter.through(stream)), lines: counter.lines });
-    } else if (isTaken(name)) await wanted.onFile?.({ name, size, stream });
-    else if (relation !== undefined) {
-      if (IGNORED.has(relation) || unknown.length >= MAX_UNKNOWN) return;
+    } else if (isTaken(name)) {
+      const problem = (await wanted.onFile?.({ name, size, stream })) ?? null;
+      const part = name.slice(0, name.indexOf('/'));
+      if (problem !== null && leftOut.length < MAX_UNKNOWN)
+        leftOut.push({
+          name: part,
+          exception_class: 'RecordInvalid',
+          reason: `The ${part} ${problem}: it was left out`,
+        });
+    } else if (relation !== undefined) {
+      if (IGNORED.has(relation) || leftOut.length >= MAX_UNKNOWN) return;
       const counter = new LineCounter();
       for await (const _chunk of counter.through(stream));
-      if (counter.lines > 0) unknown.push({ name: relation, items: counter.lines });
-    } else if (name.includes('/')) {
-      const folder = name.slice(0, name.indexOf('/'));
-      otherFiles.set(folder, (otherFiles.get(folder) ?? 0) + 1);
+      if (counter.lines > 0) leftOut.push(unknownPart(relation, counter.lines));
+    } else if (!IGNORED_FILES.has(name)) {
+      const [folder = name] = name.split('/', 1);
+      const shown = folder.slice(0, 100).toWellFormed();
+      if (otherFiles.has(shown) || otherFiles.size < MAX_UNKNOWN)
+        otherFiles.set(shown, (otherFiles.get(shown) ?? 0) + 1);
     }
   };
   try {
@@ -120,9 +140,9 @@ export const unpack = async (
           : 'The archive has no project: tree/project.json is missing.',
       );
     }
-    for (const [name, items] of [...otherFiles].slice(0, MAX_UNKNOWN)) unknown.push({ name, items });
+    for (const [name, items] of otherFiles) leftOut.push(unknownPart(name, items));
     const bytes = opened.reduce((sum, { size }) => sum + size, 0);
-    return { project, relations, bundle, bytes, unknown, close };
+    return { project, relations, bundle, bytes, leftOut, close };
   } catch (error) {
     await close();
     throw error instanceof ArchiveLimitError

@@ -1,9 +1,11 @@
+import { sql } from 'kysely';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { relationImportCreated } from '../events.ts';
 import { importSingleRelation, relationImportKey } from '../jobs.ts';
@@ -27,15 +29,7 @@ export const scheduleRelationImport = async (
     throw forbidden('imports of archives are turned off on this instance');
   await limitAction(ctx, 'project_import_limit');
   return ctx.transaction(async (tx) => {
-    // The lock makes this wait for a retry of the import, and the other way round.
-    const whole = await tx.db
-      .selectFrom('project_imports')
-      .select('status')
-      .where('project_id', '=', project.id)
-      .forUpdate()
-      .executeTakeFirst();
-    if (RUNNING_IMPORT.some((status) => status === whole?.status))
-      throw conflict('409 Conflict - the project is being imported');
+    await requireNoImport(tx, project);
     const row = await tx.db
       .insertInto('relation_imports')
       .values({
@@ -49,9 +43,72 @@ export const scheduleRelationImport = async (
       .onConflict((on) => on.doNothing())
       .returningAll()
       .executeTakeFirst();
-    if (!row) throw conflict('409 Conflict - another relation import of the project is running');
-    tx.enqueue(importSingleRelation, { relation_import_id: row.id }, { key: relationImportKey(row.id) });
-    await emitRelationImport(tx, row, relationImportCreated);
+    if (!row) throw conflict(RUNNING);
+    await begin(tx, row);
     return row;
   });
+};
+
+const RUNNING = '409 Conflict - another relation import of the project is running';
+
+/** @throws DomainError `conflict` while the import that creates the project is running */
+const requireNoImport = async (tx: Tx, project: ProjectRow): Promise<void> => {
+  // The lock makes this wait for a retry of the import, and the other way round.
+  const whole = await tx.db
+    .selectFrom('project_imports')
+    .select('status')
+    .where('project_id', '=', project.id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (RUNNING_IMPORT.some((status) => status === whole?.status))
+    throw conflict('409 Conflict - the project is being imported');
+};
+
+const begin = async (tx: Tx, row: RelationImportRow): Promise<void> => {
+  tx.enqueue(importSingleRelation, { relation_import_id: row.id }, { key: relationImportKey(row.id) });
+  await emitRelationImport(tx, row, relationImportCreated);
+};
+
+/**
+ * Schedules the last relation import of the project again, if it has failed. It continues where it stopped.
+ *
+ * @throws DomainError `forbidden`, `conflict` if it has not failed, its archive is gone, or another import of the project
+ * is running
+ */
+export const retryRelationImport = async (ctx: Context, project: ProjectRow): Promise<void> => {
+  requireAbility(ctx, project, 'import_relation');
+  await ctx.transaction(async (tx) => {
+    await requireNoImport(tx, project);
+    const last = await tx.db
+      .selectFrom('relation_imports')
+      .select(['id', 'status', 'storage_key'])
+      .where('project_id', '=', project.id)
+      .orderBy('id', 'desc')
+      .limit(1)
+      .executeTakeFirst();
+    if (last?.status !== 'failed') throw conflict('409 Conflict - the last relation import has not failed');
+    const row = await tx.db
+      .updateTable('relation_imports')
+      .set({
+        status: 'created',
+        error: null,
+        started_at: null,
+        finished_at: null,
+        lines_before: sql`done_lines`,
+        updated_at: sql`now()`,
+      })
+      .where('id', '=', last.id)
+      .where('status', '=', 'failed')
+      .where('storage_key', 'is not', null)
+      .returningAll()
+      .executeTakeFirst()
+      .catch(asRunning);
+    if (!row) throw conflict('409 Conflict - the archive of the import is gone; import it again');
+    await begin(tx, row);
+  });
+};
+
+/** Rethrows an error of the database. @throws DomainError `conflict` if another relation import has started meanwhile */
+const asRunning = (error: unknown): never => {
+  throw brokenConstraint(error) === 'relation_imports_running' ? conflict(RUNNING) : error;
 };

@@ -11,6 +11,7 @@ import { relationImportFinished, relationImportProgressed } from '../events.ts';
 import { importerOf } from '../importing/importer.ts';
 import { countUp } from '../importing/numbering.ts';
 import { ImportPeople } from '../importing/people.ts';
+import { placeOf } from '../importing/place.ts';
 import { reasonOf } from '../importing/reason.ts';
 import { importRelation, LINES, type LineProgress, readPeople } from '../importing/relations.ts';
 import { type RelationFile, unpack } from '../importing/unpack.ts';
@@ -45,14 +46,23 @@ export const runRelationImport = async (ctx: Context, id: number, run: JobRun): 
     const reason = reasonOf(error);
     if (reason === null && !run.lastAttempt) throw error;
     if (reason === null) ctx.log.error({ err: error, relation_import_id: id }, 'a relation import failed');
-    await failRelationImport(ctx, id, reason ?? 'The import could not be completed.', row.attempt);
+    await failRelationImport(ctx, id, reason ?? 'The import could not be completed.', {
+      attempt: row.attempt,
+      // Another attempt would end the same way if the archive is at fault.
+      keepsArchive: reason === null,
+    });
   }
 };
 
 const claim = async (ctx: Context, id: number): Promise<RelationImportRow | null> =>
   (await ctx.db
     .updateTable('relation_imports')
-    .set({ status: 'started', attempt: sql`attempt + 1`, updated_at: sql`now()` })
+    .set({
+      status: 'started',
+      attempt: sql`attempt + 1`,
+      started_at: sql`coalesce(started_at, now())`,
+      updated_at: sql`now()`,
+    })
     .where('id', '=', id)
     .where('status', 'in', RUNNING_RELATION_IMPORT)
     .returningAll()
@@ -76,13 +86,7 @@ const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRo
         // Items that are created from now on get higher numbers, so they do not take those of the archive.
         if (highest > 0) await raiseIid(tx, project.id, NUMBERED[name].counter, highest);
       });
-      const place = {
-        project_id: project.id,
-        secretKey: ctx.services.secretKey,
-        creator_id: project.creator_id,
-        namespace_ids: project.namespace.traversal_ids,
-        maxSnippetBytes: (await getSettings(ctx)).snippet_size_limit,
-      };
+      const place = await placeOf(ctx, project);
       const people = new ImportPeople(
         { id, name: importer.name },
         isAdmin,

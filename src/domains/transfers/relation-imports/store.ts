@@ -57,8 +57,20 @@ export const updateStartedRelationImport = async (
   return row;
 };
 
-/** Marks a relation import as failed. If `attempt` is given, only while that attempt is the current one. */
-export const failRelationImport = async (ctx: Context, id: number, error: string, attempt?: number): Promise<void> => {
+interface FailOptions {
+  /** Fails the import only while this attempt is the current one. */
+  readonly attempt?: number;
+  /** Keeps the archive, so that the import can be retried until it expires. */
+  readonly keepsArchive?: boolean;
+}
+
+/** Marks a relation import as failed. */
+export const failRelationImport = async (
+  ctx: Context,
+  id: number,
+  error: string,
+  { attempt, keepsArchive = false }: FailOptions = {},
+): Promise<void> => {
   await ctx.transaction(async (tx) => {
     const before = await tx.db
       .selectFrom('relation_imports')
@@ -70,11 +82,18 @@ export const failRelationImport = async (ctx: Context, id: number, error: string
     if (!before || (attempt !== undefined && before.attempt !== attempt)) return;
     const row = await tx.db
       .updateTable('relation_imports')
-      .set({ status: 'failed', error, storage_key: null, finished_at: sql`now()`, updated_at: sql`now()` })
+      .set({
+        status: 'failed',
+        error,
+        finished_at: sql`now()`,
+        updated_at: sql`now()`,
+        ...(keepsArchive ? {} : { storage_key: null }),
+      })
       .where('id', '=', id)
       .returningAll()
       .executeTakeFirstOrThrow();
-    if (before.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
+    if (before.storage_key !== null && !keepsArchive)
+      tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
     await emitRelationImport(tx, row, relationImportFailed);
   });
 };

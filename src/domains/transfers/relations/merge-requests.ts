@@ -136,6 +136,7 @@ export const mergeRequests: Relation = {
   async write(batch, lines) {
     const read = await batch.withoutTaken('merge_requests', batch.read(lines, columns));
     const ids = await batch.takeIds('merge_requests', read.length);
+    for (const { line, row } of read) await placeSource(batch, line.value, row);
     const writer = new IssuableWriter(batch, 'merge_request');
     const diffs = new VersionWriter(batch);
     const rules = new RuleWriter(batch);
@@ -174,8 +175,6 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
   Object.assign(row, {
     id,
     project_id: batch.place.project_id,
-    // The archive contains the branches of forks too, so the project itself becomes the source.
-    source_project_id: batch.place.project_id,
     description: credited(batch.people.credit(value, row.created_at), row.description),
     // An imported merge request is not being merged.
     state: row.state === 'locked' ? 'opened' : row.state,
@@ -197,6 +196,23 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
       typeof metrics.latest_closed_by_id === 'number' ? batch.people.author(metrics.latest_closed_by_id) : null,
     imported: true,
   });
+};
+
+/**
+ * The project itself becomes the source. An open merge request from a fork gets a branch there for its head, because the
+ * fork stays behind. Without the commits of the head it has no source any more.
+ */
+const placeSource = async ({ place }: ImportBatch, value: Json, row: Row): Promise<void> => {
+  row.source_project_id = place.project_id;
+  const isOfFork = typeof value.target_project_id === 'number' && value.source_project_id !== value.target_project_id;
+  if (!isOfFork || (row.state !== 'opened' && row.state !== 'locked')) return;
+  const diff = isObject(value.merge_request_diff) ? value.merge_request_diff : {};
+  const sha = shaOrNull(row.diff_head_sha) ?? shaOrNull(diff.head_commit_sha);
+  // Archives of older platforms name no head, but have its branch.
+  if (sha === null) return;
+  const branch = await place.keepHead({ iid: Number(row.iid), branch: String(row.source_branch), sha });
+  if (branch === null) row.source_project_id = null;
+  else row.source_branch = branch;
 };
 
 const booleanOrNull = (value: unknown): boolean | null =>

@@ -15,11 +15,19 @@ export interface Relation {
   write(batch: ImportBatch, lines: readonly ImportLine[]): Promise<void>;
 }
 
+/** What the user who requested an export may see. */
+export interface ExportReader {
+  /** Whether they requested it as an administrator. */
+  readonly isAdministrator: boolean;
+  /** The groups above the project whose members they may take along. */
+  readonly groupIds: readonly number[];
+}
+
 /** How export reads a relation: the ids of all parents, then pages of parents with each kind of children. */
 export interface RelationReading {
-  count(projectId: number): RawBuilder<{ count: number }>;
+  count(projectId: number, reader: ExportReader): RawBuilder<{ count: number }>;
   /** The ids of the parents, in the order of the lines. */
-  ids(projectId: number): RawBuilder<{ id: number }>;
+  ids(projectId: number, reader: ExportReader): RawBuilder<{ id: number }>;
   /** Rows `{ id, line }` in the order of the ids. `line` is the JSON object of the parent without children. */
   page(ids: readonly number[]): RawBuilder<{ id: number; line: string }>;
   readonly children: readonly ChildReading[];

@@ -3,6 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { idOrPath } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
 import { cancelExport, cancelImport, cancelRelationImport, retryImport } from '../control.ts';
+import { retryRelationImport } from '../relation-imports/commands.ts';
 
 const tag = 'Exports and imports';
 const done = z.object({ message: z.string() });
@@ -52,11 +53,26 @@ export const controlRoutes = [
     path: '/projects/:id/relation-imports/cancel',
     tag,
     summary: 'Cancel the running relation import of a project',
+    description: 'What was imported stays. The import can be retried.',
     input: { id: idOrPath() },
     response: done,
     run: async (ctx, { id }) => {
       await cancelRelationImport(ctx, await getProject(ctx, id));
       return { message: '201 Canceled' };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/projects/:id/relation-imports/retry',
+    tag,
+    summary: 'Retry the last relation import of a project',
+    description:
+      'Continues where the import stopped. Returns 409 unless it has failed, or if its archive is gone, which is so if the archive caused the failure.',
+    input: { id: idOrPath() },
+    response: done,
+    run: async (ctx, { id }) => {
+      await retryRelationImport(ctx, await getProject(ctx, id));
+      return { message: '201 Scheduled' };
     },
   }),
 ];

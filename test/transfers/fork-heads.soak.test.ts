@@ -1,0 +1,99 @@
+import { expect, it } from 'vitest';
+import { useApp } from '../support/app.ts';
+import { pushCommits } from '../support/commits.ts';
+import { packProject } from './archive.ts';
+import { downloadExport, importArchive } from './support.ts';
+
+const app = useApp();
+
+it('merge requests from forks arrive with branches of their own, and can be merged', async () => {
+  const { root, as, make } = app();
+  const project = await make.project({ initialize_with_readme: true, visibility: 'public' }, root);
+  const path = `/projects/${project.id}`;
+  const contributors = await make.users(3);
+  const iids: number[] = [];
+  // Two forks use the same name, and one uses that of the default branch.
+  for (const [index, branch] of ['fix', 'fix', 'main'].entries()) {
+    const contributor = contributors[index];
+    if (!contributor) throw new Error('a user is missing');
+    const fork = (await as(contributor).post(`${path}/fork`)).body;
+    await app().settle();
+    await pushCommits(app(), fork, contributor, [
+      { branch, ...(branch === 'main' ? {} : { from: 'main' }), files: { [`${index}.txt`]: `${index}\n` } },
+    ]);
+    const made = await as(contributor).post(`/projects/${fork.id}/merge_requests`, {
+      source_branch: branch,
+      target_branch: 'main',
+      target_project_id: project.id,
+      title: `Add ${index}`,
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    iids.push(made.body.iid);
+  }
+  await app().settle();
+  const owner = as(root);
+  const closed = iids[2];
+  const before = new Map<number, string>();
+  for (const iid of iids) before.set(iid, (await owner.get(`${path}/merge_requests/${iid}`)).body.sha);
+
+  const { bytes } = await downloadExport(app(), root, project.id);
+  const { id } = (await importArchive(app(), root, bytes, { path: 'of-forks' })).body;
+  await app().settle();
+  expect((await owner.get(`/projects/${id}/import`)).body).toMatchObject({
+    import_status: 'finished',
+    failed_relations: [],
+  });
+  const copied = async (iid: number) => (await owner.get(`/projects/${id}/merge_requests/${iid}`)).body;
+  const branches = ['fix', `fix-${iids[1]}`, `main-${closed}`];
+  for (const [index, iid] of iids.entries()) {
+    expect(await copied(iid)).toMatchObject({
+      state: 'opened',
+      source_project_id: id,
+      source_branch: branches[index],
+      sha: before.get(iid),
+    });
+    const { body } = await owner.get(`/projects/${id}/repository/branches/${branches[index]}`);
+    expect(body.commit.id).toBe(before.get(iid));
+  }
+  // A push to the target leaves each its changes.
+  await pushCommits(app(), { id }, root, [{ branch: 'main', files: { 'more.txt': 'more\n' } }]);
+  await app().settle();
+  for (const iid of iids) {
+    const { status, body } = await owner.put(`/projects/${id}/merge_requests/${iid}/merge`);
+    expect([status, body.state], JSON.stringify(body)).toEqual([200, 'merged']);
+    await app().settle();
+  }
+  const { body: tree } = await owner.get(`/projects/${id}/repository/tree`);
+  expect(tree.map(({ name }: { readonly name: string }) => name)).toEqual(
+    expect.arrayContaining(['0.txt', '1.txt', '2.txt', 'more.txt']),
+  );
+});
+
+it('a merge request from a fork has no source if the archive lacks its commits', async () => {
+  const { root, as, make } = app();
+  const project = await make.project({ initialize_with_readme: true }, root);
+  const form = new FormData();
+  const archive = await packProject({
+    merge_requests: [
+      {
+        iid: 4,
+        title: 'From afar',
+        source_branch: 'main',
+        target_branch: 'main',
+        source_project_id: 7,
+        target_project_id: 8,
+        diff_head_sha: 'a'.repeat(40),
+      },
+    ],
+  });
+  form.set('file', new Blob([new Uint8Array(archive)]), 'export.tar.gz');
+  form.set('path', project.path_with_namespace);
+  form.set('relation', 'merge_requests');
+  expect((await as(root).post('/projects/import-relation', form)).status).toBe(201);
+  await app().settle();
+  expect((await as(root).get(`/projects/${project.id}/merge_requests/4`)).body).toMatchObject({
+    state: 'opened',
+    source_project_id: null,
+    source_branch: 'main',
+  });
+});
