@@ -261,9 +261,11 @@ it('images of other hosts come from the proxy that administrators set', async ()
   const project = await make.project({ visibility: 'public', description: image }, root);
   const html = async () => (await administrator.get(`/projects/${project.id}`)).body.description_html;
   expect(await html()).toContain('src="http://images.example/a.png"');
+  // A proxy without a key is used too: readers are never shown to other hosts while it is on.
+  const withoutKey = { asset_proxy_enabled: true, asset_proxy_url: 'https://camo.example' };
+  expect((await administrator.put('/application/settings', withoutKey)).status).toBe(200);
+  expect(await html()).toMatch(/^(?:(?!(src|href)="http:\/\/(images|kept)).)*$/s);
   const on = {
-    asset_proxy_enabled: true,
-    asset_proxy_url: 'https://camo.example',
     asset_proxy_secret_key: 'shared',
     asset_proxy_allowlist: ['kept.example'],
   };

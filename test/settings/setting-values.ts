@@ -147,7 +147,7 @@ export const BOUNDS: Readonly<Record<string, readonly [min: number | null, max: 
 export const REQUIRES: Readonly<Record<string, readonly string[]>> = {
   email_restrictions_enabled: ['email_restrictions'],
   spamcheck_enabled: ['spamcheck_api_key'],
-  asset_proxy_enabled: ['asset_proxy_url', 'asset_proxy_secret_key'],
+  asset_proxy_enabled: ['asset_proxy_url'],
   unique_ips_limit_enabled: ['unique_ips_limit_per_user', 'unique_ips_limit_time_window'],
   require_two_factor_authentication: ['two_factor_grace_period'],
   enforce_terms: ['terms'],

@@ -142,4 +142,25 @@ describe('a new user', () => {
       preferred_language: 'pt_BR',
     });
   });
+
+  it('can choose another language and first day, and so can administrators for them', async () => {
+    const user = await app().make.user();
+    const own = app().as(user);
+    const changed = { preferred_language: 'fr', first_day_of_week: 6 };
+    expect(await own.put('/user', changed)).toMatchObject({ status: 200, body: changed });
+    const byGraphql = 'mutation ($i: ProfileUpdateInput!) { profileUpdate(input: $i) { errors } }';
+    const input = { preferredLanguage: 'de', firstDayOfWeek: 1 };
+    expect((await own.graphql(byGraphql, { i: input })).data.profileUpdate.errors).toEqual([]);
+    expect((await own.get('/user')).body).toMatchObject({ preferred_language: 'de', first_day_of_week: 1 });
+    for (const [given, problem] of [
+      [{ preferred_language: 'English' }, { preferred_language: ['is not a language such as en or pt_BR'] }],
+      [{ first_day_of_week: 2 }, { first_day_of_week: ['is invalid'] }],
+    ]) {
+      expect(await own.put('/user', given)).toMatchObject({ status: 400, body: { message: problem } });
+    }
+    const at = `/users/${user.id}`;
+    expect((await admin().put(at, { preferred_language: 'en' })).body).toMatchObject({ preferred_language: 'en' });
+    expect((await app().as(await app().make.user()).put(at, changed)).status).toBe(403);
+    expect((await own.get('/user')).body).toMatchObject({ preferred_language: 'en', first_day_of_week: 1 });
+  });
 });

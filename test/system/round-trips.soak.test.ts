@@ -327,6 +327,8 @@ describe('/users', () => {
     theme_id: 3,
     color_scheme_id: 4,
     view_diffs_file_by_file: true,
+    preferred_language: 'pt_BR',
+    first_day_of_week: 6,
     private_profile: true,
     discord: FITTING.discord,
     website_url: FITTING.website_url,

@@ -114,4 +114,20 @@ describe('runners in version 5', () => {
     const paused = await owned().get(v5('/runners?paused=true'));
     expect(paused.body).toEqual([]);
   });
+
+  it('register paused by paused', async () => {
+    const { runners_token: token } = (await owned().get(`/projects/${project.id}`)).body;
+    const registered = await app().anonymous.post('/runners', { token, active: false });
+    expect(registered.status).toBe(201);
+    expect(registered.headers.get('deprecation')).toMatch(/^@\d+$/);
+    const at = `/runners/${registered.body.id}`;
+    expect((await owned().get(at)).body).toMatchObject({ active: false, paused: true });
+    expect(await app().anonymous.post(v5('/runners'), { token, active: false })).toMatchObject({
+      status: 400,
+      body: { error: 'active was removed in version 5 of the API: use `paused`' },
+    });
+    const again = await app().anonymous.post(v5('/runners'), { token, paused: true });
+    expect((await owned().get(v5(`/runners/${again.body.id}`))).body).toMatchObject({ paused: true });
+    for (const { body } of [registered, again]) await owned().delete(`/runners/${body.id}`);
+  });
 });

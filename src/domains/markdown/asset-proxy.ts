@@ -12,11 +12,11 @@ export const assetProxyOf = async (
 ): Promise<{ readonly assetProxy: AssetProxy | null; readonly variant: string }> => {
   const settings = await getSettings(ctx);
   const version = String(settings.local_markdown_version);
-  const secret = settings.asset_proxy_enabled ? await getSecretSetting(ctx, 'asset_proxy_secret_key') : null;
-  if (!secret || settings.asset_proxy_url === '') return { assetProxy: null, variant: version };
+  if (!settings.asset_proxy_enabled || settings.asset_proxy_url === '') return { assetProxy: null, variant: version };
   const assetProxy = {
     url: settings.asset_proxy_url,
-    secret,
+    // Without a key the proxy refuses images. Hosts of images never get the addresses of readers while it is on.
+    secret: (await getSecretSetting(ctx, 'asset_proxy_secret_key')) ?? '',
     allowlist: settings.asset_proxy_allowlist,
   };
   const digest = createHash('sha256').update(JSON.stringify(assetProxy)).digest('base64');

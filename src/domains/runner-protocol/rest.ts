@@ -12,6 +12,7 @@ import { RestError } from '#rest/errors.ts';
 import { inputParser } from '#rest/input.ts';
 import { anyHash, boolean, commaList, exclusive, hash, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
+import { removedInV5 } from '#rest/v5.ts';
 import { requestJob } from './requests.ts';
 import { appendToLog, findRunningJob, JOB_STATES, type RunningJob, updateJob } from './updates.ts';
 
@@ -100,7 +101,7 @@ export const routes: readonly Route[] = [
       description: text().nullish(),
       maintenance_note: text().nullish(),
       paused: boolean().optional(),
-      active: boolean().optional().describe('The opposite of `paused`, which replaces it.'),
+      active: removedInV5(boolean().optional().describe('The opposite of `paused`.'), { replacedBy: 'paused' }),
       locked: boolean().optional(),
       run_untagged: boolean().optional(),
       tag_list: commaList(text()).optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { settingsSchema } from '#domains/settings/registry.ts';
 import type { FieldErrors } from '#platform/errors.ts';
 import { MAIL_ADDRESS } from '#platform/mail-address.ts';
 import { namespacePathProblems } from './namespace-path.ts';
@@ -68,6 +69,9 @@ const userAttributes = z
     theme_id: limit.nullable(),
     color_scheme_id: limit.nullable(),
     view_diffs_file_by_file: z.boolean(),
+    // What a user may have is what may be their default.
+    preferred_language: settingsSchema.shape.default_preferred_language.unwrap(),
+    first_day_of_week: settingsSchema.shape.first_day_of_week.unwrap(),
     shared_runners_minutes_limit: limit.nullable(),
     extra_shared_runners_minutes_limit: limit.nullable(),
     timezone: text(64)

@@ -58,13 +58,13 @@ export const network = {
     'Own setting: number of webhook calls that the events of one root namespace can trigger in a minute. Further calls are dropped and recorded. 0 is unlimited.',
   ),
   asset_proxy_enabled: flag(false, 'Whether images of other hosts in rendered text are loaded through a proxy.', {
-    requires: ['asset_proxy_url', 'asset_proxy_secret_key'],
+    requires: ['asset_proxy_url'],
   }),
   asset_proxy_url: setting(
     httpUrl.default(''),
     'Address of this proxy. Images are requested as `<address>/<HMAC-SHA1 of the URL>/<URL as hex>`, as camo does.',
   ),
-  asset_proxy_secret_key: secret('Key that this proxy shares with the hub, for the HMAC.'),
+  asset_proxy_secret_key: secret('Key that this proxy shares with the hub, for the HMAC. Without it the key is empty, and a proxy that has one refuses the images.'),
   asset_proxy_allowlist: setting(
     hosts.default([]),
     'Hosts whose images are loaded directly. `*` stands for any part.',

@@ -70,8 +70,8 @@ export const insertAccount = async (
       private_profile: columns.private_profile ?? settings.user_defaults_to_private_profile,
       can_create_group: account.can_create_group ?? settings.can_create_group,
       projects_limit: account.projects_limit ?? settings.default_projects_limit,
-      preferred_language: settings.default_preferred_language,
-      first_day_of_week: settings.first_day_of_week,
+      preferred_language: account.preferred_language ?? settings.default_preferred_language,
+      first_day_of_week: account.first_day_of_week ?? settings.first_day_of_week,
       confirmed_at: confirmed ? sql`now()` : null,
       created_by_id: tx.actor.userId,
     })

@@ -31,6 +31,8 @@ export const PROFILE_ATTRIBUTES = [
   'theme_id',
   'color_scheme_id',
   'view_diffs_file_by_file',
+  'preferred_language',
+  'first_day_of_week',
 ] as const;
 
 /**

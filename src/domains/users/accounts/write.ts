@@ -80,6 +80,8 @@ const CHANGES_TOLD = [
   'theme_id',
   'color_scheme_id',
   'view_diffs_file_by_file',
+  'preferred_language',
+  'first_day_of_week',
   'shared_runners_minutes_limit',
   'extra_shared_runners_minutes_limit',
 ] as const;

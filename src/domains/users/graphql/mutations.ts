@@ -17,12 +17,14 @@ const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObj
   external: t.boolean(),
   externUid: t.string(),
   extraSharedRunnersMinutesLimit: t.int(),
+  firstDayOfWeek: t.int({ description: '0 is Sunday, 1 Monday, 6 Saturday.' }),
   groupIdForSaml: t.int(),
   jobTitle: t.string(),
   linkedin: t.string(),
   location: t.string(),
   note: t.string(),
   organization: t.string(),
+  preferredLanguage: t.string({ description: 'Such as `en` or `pt_BR`.' }),
   privateProfile: t.boolean(),
   projectsLimit: t.int(),
   pronouns: t.string(),
@@ -47,12 +49,14 @@ interface AttributesInput {
   external?: boolean | null;
   externUid?: string | null;
   extraSharedRunnersMinutesLimit?: number | null;
+  firstDayOfWeek?: number | null;
   groupIdForSaml?: number | null;
   jobTitle?: string | null;
   linkedin?: string | null;
   location?: string | null;
   note?: string | null;
   organization?: string | null;
+  preferredLanguage?: string | null;
   privateProfile?: boolean | null;
   projectsLimit?: number | null;
   pronouns?: string | null;
@@ -77,12 +81,14 @@ const attributesOf = (input: AttributesInput) => ({
   external: input.external ?? undefined,
   extern_uid: input.externUid ?? undefined,
   extra_shared_runners_minutes_limit: input.extraSharedRunnersMinutesLimit,
+  first_day_of_week: input.firstDayOfWeek ?? undefined,
   group_id_for_saml: input.groupIdForSaml ?? undefined,
   job_title: input.jobTitle,
   linkedin: input.linkedin,
   location: input.location,
   note: input.note,
   organization: input.organization,
+  preferred_language: input.preferredLanguage ?? undefined,
   private_profile: input.privateProfile,
   projects_limit: input.projectsLimit ?? undefined,
   pronouns: input.pronouns,

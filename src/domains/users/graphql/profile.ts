@@ -24,6 +24,8 @@ mutationField('profileUpdate', {
     themeId: t.int(),
     colorSchemeId: t.int(),
     viewDiffsFileByFile: t.boolean(),
+    preferredLanguage: t.string({ description: 'Such as `en` or `pt_BR`.' }),
+    firstDayOfWeek: t.int({ description: '0 is Sunday, 1 Monday, 6 Saturday.' }),
   }),
   payload: { user: UserRef },
   run: async (ctx, input) => ({
@@ -46,6 +48,8 @@ mutationField('profileUpdate', {
       theme_id: input.themeId,
       color_scheme_id: input.colorSchemeId,
       view_diffs_file_by_file: input.viewDiffsFileByFile ?? undefined,
+      preferred_language: input.preferredLanguage ?? undefined,
+      first_day_of_week: input.firstDayOfWeek ?? undefined,
     }),
   }),
 });

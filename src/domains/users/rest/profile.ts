@@ -40,6 +40,8 @@ export const profileRoutes = [
       theme_id: integer().nullish(),
       color_scheme_id: integer().nullish(),
       view_diffs_file_by_file: boolean().optional(),
+      preferred_language: text().optional().describe('Such as `en` or `pt_BR`.'),
+      first_day_of_week: integer().optional().describe('0 is Sunday, 1 Monday, 6 Saturday.'),
     },
     response: anyUserRecord,
     run: async (ctx, changes) => toUserRecordFor(ctx, await updateProfile(ctx, changes)),
