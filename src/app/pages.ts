@@ -16,6 +16,7 @@ import { twoFactorPages } from '#domains/sign-in/pages/two-factor.ts';
 import { signInPages } from '#domains/sign-in/pages.ts';
 import { pages as tokens } from '#domains/tokens/pages.ts';
 import { abuseReportPages } from '#domains/users/pages/abuse-reports.ts';
+import { approvalPages } from '#domains/users/pages/approvals.ts';
 import { pages as users } from '#domains/users/pages.ts';
 import type { Page } from '#pages/page.ts';
 
@@ -23,6 +24,7 @@ import type { Page } from '#pages/page.ts';
 export const pages: readonly Page[] = [
   ...users,
   ...abuseReportPages,
+  ...approvalPages,
   ...signInPages,
   ...signUpPages,
   ...ldapPages,

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
-import { sweepSignUps } from '#domains/users/mails/sign-up.ts';
 import { deleteUnconfirmedUsers } from '#domains/users/accounts/unconfirmed.ts';
-import { Visitor } from '../pages/visitor.ts';
+import { sweepSignUps } from '#domains/users/mails/sign-up.ts';
+import { signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import { linkTo, mailsTo } from '../support/mails.ts';
 
@@ -398,6 +398,49 @@ describe('approval', () => {
     expect((await admin().post(`/users/${user?.id}/reject`)).status).toBe(201);
     expect(await userCalled(person.username)).toBeNull();
     expect((await mailsTo(app(), person.email)).at(-1)).toMatchObject({ subject: 'Your account was rejected' });
+  });
+
+  it('is a page for administrators, and a list in REST and GraphQL', async () => {
+    await open({ require_admin_approval_after_user_signup: true, send_user_confirmation_email: false });
+    const [good, bad] = [somebody(), somebody()];
+    for (const person of [good, bad]) await register(person);
+    const waiting = [good, bad].map(({ username }) => username).sort();
+    const listed = async (client = admin()) => {
+      const { body } = await client.get('/users?pending_approval=true&humans=true&per_page=100');
+      const { data } = await client.graphql('{ users(pendingApproval: true, humans: true) { nodes { username } } }');
+      const ofRest: string[] = body.map(({ username }: { username: string }) => username);
+      const ofGraphql: string[] = data.users.nodes.map(({ username }: { username: string }) => username);
+      expect(ofGraphql.sort()).toEqual(ofRest.sort());
+      return ofRest;
+    };
+    expect(await listed()).toEqual(expect.arrayContaining(waiting));
+    // Other callers cannot filter by it, as by the other filters of administrators.
+    const { user, visitor: stranger } = await signedIn(app());
+    expect(await listed(app().as(user))).toContain(user.username);
+    expect((await stranger.get('/admin/users/pending')).status).toBe(403);
+    const id = (await userCalled(good.username))?.id;
+    for (const decision of ['approve', 'reject']) {
+      await stranger.get('/');
+      expect((await stranger.post(`/admin/users/pending/${id}/${decision}`)).status).toBe(403);
+    }
+    expect(await listed()).toEqual(expect.arrayContaining(waiting));
+
+    const { visitor } = await signedIn(app(), { is_admin: true });
+    expect((await visitor.get('/')).html).toContain('href="/admin/users/pending"');
+    expect((await visitor.get('/admin/users/pending')).text).toContain(`@${good.username}`);
+    expect(visitor.page.text).toContain(`${good.email} unconfirmed`);
+    await visitor.submit(`/admin/users/pending/${id}/approve`);
+    expect((await visitor.follow()).text).toContain(`${good.username} was approved.`);
+    expect(visitor.page.text).not.toContain(`@${good.username}`);
+    expect((await new Visitor(app().url).signIn(good.username)).status).toBe(303);
+    // Somebody else was faster.
+    await visitor.post(`/admin/users/pending/${id}/reject`);
+    expect((await visitor.follow()).text).toContain('no longer waits');
+    expect(await userCalled(good.username)).toMatchObject({ state: 'active' });
+    await visitor.submit(`/admin/users/pending/${(await userCalled(bad.username))?.id}/reject`);
+    expect((await visitor.follow()).text).toContain('rejected and deleted');
+    expect(await userCalled(bad.username)).toBeNull();
+    expect(await listed()).not.toEqual(expect.arrayContaining([good.username]));
   });
 
   it('does not concern accounts that administrators create', async () => {

@@ -32,6 +32,9 @@ export const refusalOf = (user: { readonly state: string }): string | null => {
   return state === undefined ? 'Your account is not active.' : REFUSALS[state];
 };
 
+/** The page on which administrators decide about accounts that wait for approval. */
+export const APPROVALS_PATH = '/admin/users/pending';
+
 interface StateMove {
   readonly to: UserState;
   readonly from: readonly UserState[];

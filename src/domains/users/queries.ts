@@ -244,6 +244,8 @@ export interface UserFilter {
   // Only administrators can use the filters below.
   readonly admins?: boolean | undefined;
   readonly auditors?: boolean | undefined;
+  /** Only accounts that people registered and no administrator has approved yet. */
+  readonly pending_approval?: boolean | undefined;
   readonly two_factor?: 'enabled' | 'disabled' | undefined;
   readonly without_projects?: boolean | undefined;
   readonly provider?: string | undefined;
@@ -293,6 +295,7 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
     query = query.where(sql<boolean>`users.created_at <= ${filter.created_before}::timestamptz`);
   if (actor.isAdmin) {
     if (filter.admins) query = query.where('users.is_admin', '=', true);
+    if (filter.pending_approval) query = query.where('users.state', '=', sql.lit('blocked_pending_approval'));
     if (filter.auditors) query = query.where('users.is_auditor', '=', true);
     if (filter.two_factor) query = query.where('users.two_factor_enabled', '=', filter.two_factor === 'enabled');
     if (filter.without_projects) {

@@ -92,6 +92,7 @@ export const routes = [
       sort: oneOf(['asc', 'desc']).default('desc'),
       admins: boolean().default(false),
       auditors: boolean().default(false),
+      pending_approval: boolean().default(false),
       two_factor: oneOf(['enabled', 'disabled']).optional(),
       without_projects: boolean().default(false),
       provider: text().optional(),

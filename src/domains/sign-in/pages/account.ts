@@ -1,4 +1,5 @@
 import { getSettings } from '#domains/settings/queries.ts';
+import { APPROVALS_PATH } from '#domains/users/model.ts';
 import { getCurrentUser } from '#domains/users/queries.ts';
 import { formErrorsOf } from '#pages/form-errors.ts';
 import { button, errorSummary, type FormErrors, field, form, html, layout, table, time } from '#pages/html.ts';
@@ -100,6 +101,7 @@ const sendHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
 
 const ADMINISTRATION = html`<h2>Administration</h2>
 <ul class="places">
+<li><a href="${APPROVALS_PATH}">Accounts to approve</a><span>People who registered and wait for you</span></li>
 <li><a href="/admin/applications">Applications of the hub</a><span>Register applications, and see those of all users</span></li>
 </ul>`;
 

@@ -65,6 +65,9 @@ builder.queryField('users', (t) =>
         search: t.arg.string(),
         admins: t.arg.boolean(),
         auditors: t.arg.boolean(),
+        pendingApproval: t.arg.boolean({
+          description: 'Administrators only. Accounts that wait for approval.',
+        }),
         active: t.arg.boolean(),
         blocked: t.arg.boolean(),
         external: t.arg.boolean(),
@@ -96,6 +99,7 @@ builder.queryField('users', (t) =>
             search: args.search ?? undefined,
             admins: args.admins ?? undefined,
             auditors: args.auditors ?? undefined,
+            pending_approval: args.pendingApproval ?? undefined,
             active: args.active ?? undefined,
             blocked: args.blocked ?? undefined,
             external: args.external ?? undefined,

@@ -2,6 +2,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { sendMail } from '#platform/mail.ts';
 import { apiUrl, webUrl } from '#platform/urls.ts';
+import { APPROVALS_PATH } from '../model.ts';
 import type { UserRow } from '../queries.ts';
 
 /** Mails all administrators that an account waits for their approval. */
@@ -22,8 +23,13 @@ export const askForApproval = async (tx: Tx, { id, username, email, confirmed_at
 
 ${username} (${email}${confirmed_at === null ? ', unconfirmed' : ''}) has registered and cannot sign in until an administrator approves the account.
 
-Approve it: POST ${apiUrl(tx, `users/${id}/approve`)}
-Reject it, which deletes it: POST ${apiUrl(tx, `users/${id}/reject`)}
+Approve or reject it:
+
+${webUrl(tx, APPROVALS_PATH.slice(1))}
+
+With the API:
+approve it: POST ${apiUrl(tx, `users/${id}/approve`)}
+reject it, which deletes it: POST ${apiUrl(tx, `users/${id}/reject`)}
 `,
     });
   }
