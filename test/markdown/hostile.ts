@@ -10,9 +10,22 @@ export const SECRET = '0123456789abcdef0123456789abcdef';
 const REPAIRED = [
   ...['</article>', '</main>', '</div>', '</p>', '</a>', '</td>', '</table>', '</template>', '</svg>', '</body>'],
   ...['<table>', '<tr>', '<td>', '<b>', '<li>', '<p>', '<details>', '<a href=x>', '<ruby><rt>', '<caption>', '<col>'],
-  ...['<select><option>', '<template>', '<plaintext>', '<frameset>', '<body onload=alert(1)>', '<base href=//evil.example>'],
+  ...[
+    '<select><option>',
+    '<template>',
+    '<plaintext>',
+    '<frameset>',
+    '<body onload=alert(1)>',
+    '<base href=//evil.example>',
+  ],
   ...['<svg><style>', '<math><mtext><table><mglyph><style>', '<svg></p><style><a id="', '<noembed>', '<!doctype x>'],
-  ...['<svg><use href=x>', '<object data=x>', '<embed src=x>', '<meta http-equiv=refresh content=0>', '<link rel=x href=y>'],
+  ...[
+    '<svg><use href=x>',
+    '<object data=x>',
+    '<embed src=x>',
+    '<meta http-equiv=refresh content=0>',
+    '<link rel=x href=y>',
+  ],
 ];
 
 const PIECES = [

@@ -160,7 +160,13 @@ describe('a new user', () => {
     }
     const at = `/users/${user.id}`;
     expect((await admin().put(at, { preferred_language: 'en' })).body).toMatchObject({ preferred_language: 'en' });
-    expect((await app().as(await app().make.user()).put(at, changed)).status).toBe(403);
+    expect(
+      (
+        await app()
+          .as(await app().make.user())
+          .put(at, changed)
+      ).status,
+    ).toBe(403);
     expect((await own.get('/user')).body).toMatchObject({ preferred_language: 'en', first_day_of_week: 1 });
   });
 });

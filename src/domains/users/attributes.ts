@@ -15,6 +15,10 @@ const limit = z.int('is not a number').min(0, 'must be greater than or equal to 
 
 const email = text(254).regex(MAIL_ADDRESS, 'is invalid');
 
+// What users may choose is what may be their default.
+const { default_preferred_language, first_day_of_week: firstDay } = settingsSchema.shape;
+const language = default_preferred_language.unwrap();
+
 const isWebUrl = (value: string): boolean => {
   const url = URL.parse(value);
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '';
@@ -69,9 +73,8 @@ const userAttributes = z
     theme_id: limit.nullable(),
     color_scheme_id: limit.nullable(),
     view_diffs_file_by_file: z.boolean(),
-    // What a user may have is what may be their default.
-    preferred_language: settingsSchema.shape.default_preferred_language.unwrap(),
-    first_day_of_week: settingsSchema.shape.first_day_of_week.unwrap(),
+    preferred_language: language,
+    first_day_of_week: z.int('is invalid').refine((day) => firstDay.safeParse(day).success, 'is invalid'),
     shared_runners_minutes_limit: limit.nullable(),
     extra_shared_runners_minutes_limit: limit.nullable(),
     timezone: text(64)

@@ -64,7 +64,9 @@ export const network = {
     httpUrl.default(''),
     'Address of this proxy. Images are requested as `<address>/<HMAC-SHA1 of the URL>/<URL as hex>`, as camo does.',
   ),
-  asset_proxy_secret_key: secret('Key that this proxy shares with the hub, for the HMAC. Without it the key is empty, and a proxy that has one refuses the images.'),
+  asset_proxy_secret_key: secret(
+    'Key that this proxy shares with the hub, for the HMAC. Without it the key is empty, and a proxy that has one refuses the images.',
+  ),
   asset_proxy_allowlist: setting(
     hosts.default([]),
     'Hosts whose images are loaded directly. `*` stands for any part.',
