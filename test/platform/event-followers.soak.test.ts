@@ -115,15 +115,26 @@ describe('a follower', () => {
     expect((await handledBy('both')).sort((a, b) => a - b)).toEqual(numbersTo(162));
   });
 
-  it('starts with the oldest event kept, and handles events in batches', async () => {
-    const batches: number[] = [];
-    const follower = defineFollower({ name: 'late', handle: async (_tx, events) => void batches.push(events.length) });
+  it('starts with the oldest event kept, and handles events in batches, which are smaller with payloads', async () => {
     await emit(...numbersTo(700));
-    const running = await follow(0, follower);
-    await running.drain();
-    await running.stop();
-    expect(batches.reduce((sum, size) => sum + size, 0)).toBe(862);
-    expect(Math.max(...batches)).toBe(500);
+    for (const [payloads, most] of [
+      [true, 100],
+      [false, 500],
+    ] as const) {
+      const batches: number[] = [];
+      const running = await follow(
+        0,
+        defineFollower({
+          name: `late ${payloads}`,
+          payloads,
+          handle: async (_tx, events) => void batches.push(events.length),
+        }),
+      );
+      await running.drain();
+      await running.stop();
+      expect(batches.reduce((sum, size) => sum + size, 0)).toBe(862);
+      expect(Math.max(...batches)).toBe(most);
+    }
   });
 
   it('handles a burst in one batch if it waits for more, and at once when drained', async () => {

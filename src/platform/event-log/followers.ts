@@ -58,7 +58,7 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
     select name, position from event_cursors where name = any(${names}::text[])`.execute(services.db);
   const cursors = new Map(rows.map(({ name, position }) => [name, position]));
   const abort = new AbortController();
-  const recent = new RecentEvents(services.db, sequencer);
+  const recent = new RecentEvents(services.pool, sequencer);
   const slots = new Slots(CONCURRENCY);
   const readers = followers.map(
     (follower) => new Reader(options, follower, { recent, slots }, cursors.get(follower.name) ?? -1, abort.signal),
@@ -108,6 +108,11 @@ const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<vo
 /** The number of followers that handle events at the same time. The pool keeps the other connections for requests. */
 const CONCURRENCY = 5;
 const BATCH = 500;
+/**
+ * Payloads become many objects, which should be garbage before they count as long-lived. A small batch of hook events
+ * also finds room in the delivery engine, and a large one does not.
+ */
+const BATCH_WITH_PAYLOADS = 100;
 const MAX_ATTEMPTS = 8;
 const FIRST_RETRY_MS = 200;
 const MAX_DELAY_MS = 30_000;
@@ -127,6 +132,7 @@ class Reader {
   readonly #release: () => void;
   readonly #signal: AbortSignal;
   readonly #firstRetryMs: number;
+  readonly #batch: number;
   readonly #recent: RecentEvents;
   readonly #slots: Slots;
   /**
@@ -152,6 +158,7 @@ class Reader {
     signal: AbortSignal,
   ) {
     this.#follower = follower;
+    this.#batch = follower.payloads === false ? BATCH : BATCH_WITH_PAYLOADS;
     this.#sequencer = sequencer;
     this.#recent = recent;
     this.#slots = slots;
@@ -227,7 +234,7 @@ class Reader {
     const singly = this.#cursor < this.#singlyUntil;
     try {
       await this.#context.transaction(async (tx) => {
-        const events = await takeNext(tx, this.#follower, this.#cursor, singly ? 1 : BATCH);
+        const events = await takeNext(tx, this.#follower, this.#cursor, singly ? 1 : this.#batch);
         last = events.at(-1);
         if (!last) return;
         wanted = events.filter(wants);

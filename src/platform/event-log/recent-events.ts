@@ -1,31 +1,43 @@
-import { sql } from 'kysely';
-import type { Database } from '../db/pool.ts';
+import type { Pool } from 'pg';
+import { queryTogether, type Statement } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
 import type { Sequencer } from './sequencer.ts';
 
 /** The part of an event by which a follower decides whether it wants the event. */
 export type EventSummary = Pick<EventRow, 'kind' | 'project_id'>;
 
+interface Read extends EventSummary {
+  readonly position: number;
+}
+
 const BATCH = 1_000;
 const MAX_KEPT = 20_000;
 
 /**
  * Summaries of the newest events, read once per burst for all followers of the process. Followers that want none of
- * them then run no statement. Events never change, and no new event appears at a position that was already read.
+ * them then run no statement. Events never change, and no new event appears at a position that was already read. They
+ * are read together with the statement that assigns their positions, which saves a round trip.
  */
 export class RecentEvents {
-  readonly #db: Database;
+  readonly #pool: Pool;
   readonly #sequencer: Sequencer;
   /** All events above this position, up to the head, are held in memory. */
   #tail: number;
   #head: number;
-  #events: (EventSummary & { readonly position: number })[] = [];
+  #events: Read[] = [];
   #reading: Promise<void> | undefined;
 
-  constructor(db: Database, sequencer: Sequencer) {
-    this.#db = db;
+  constructor(pool: Pool, sequencer: Sequencer) {
+    this.#pool = pool;
     this.#sequencer = sequencer;
     this.#tail = this.#head = sequencer.position;
+    sequencer.sequenceThrough(async (sequencing) => {
+      const after = this.#head;
+      const [[first], rows] = await queryTogether<{ head: number }, Read>(pool, sequencing, eventsAfter(after));
+      const head = first?.head ?? 0;
+      this.#add(rows, after, head);
+      return head;
+    });
   }
 
   /**
@@ -58,16 +70,29 @@ export class RecentEvents {
 
   async #read(): Promise<void> {
     try {
+      const after = this.#head;
       const until = this.#sequencer.position;
-      const { rows } = await sql<EventSummary & { position: number }>`
-        select position, kind, project_id from events where position > ${this.#head} and position <= ${until}
-        order by position limit ${sql.lit(BATCH)}`.execute(this.#db);
-      this.#events = this.#events.concat(rows);
-      const dropped = this.#events.splice(0, Math.max(0, this.#events.length - MAX_KEPT)).at(-1);
-      if (dropped) this.#tail = dropped.position;
-      this.#head = rows.length === BATCH ? (rows.at(-1)?.position ?? until) : until;
+      const { rows } = await this.#pool.query<Read>(eventsAfter(after));
+      this.#add(rows, after, until);
     } finally {
       this.#reading = undefined;
     }
   }
+
+  /** Adds the events after `after`, of which all up to `until` were committed before they were read. */
+  #add(rows: readonly Read[], after: number, until: number): void {
+    // They were read twice at the same time.
+    if (after !== this.#head) return;
+    this.#events = this.#events.concat(rows);
+    const dropped = this.#events.splice(0, Math.max(0, this.#events.length - MAX_KEPT)).at(-1);
+    if (dropped) this.#tail = dropped.position;
+    const last = rows.at(-1)?.position ?? after;
+    this.#head = rows.length === BATCH ? last : Math.max(last, until);
+  }
 }
+
+const eventsAfter = (position: number): Statement => ({
+  name: 'recent_events',
+  text: `select position, kind, project_id from events where position > $1 order by position limit ${BATCH}`,
+  values: [position],
+});

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { Statement } from '../db/pool.ts';
 import type { Logger } from '../log.ts';
 import { Loop } from './loop.ts';
 
@@ -9,14 +10,18 @@ export interface Notifications {
   onReconnect(handler: () => void): () => void;
 }
 
+/** Runs the statement that assigns positions. Returns the newest position. */
+export type RunSequencing = (sequencing: Statement) => Promise<number>;
+
 const POLL_MS = 1_000;
+const SEQUENCING: Statement = { name: 'sequence_events', text: 'select sequence_events() as head', values: [] };
 
 /**
  * Knows the newest position of the log. Makes the database assign positions to new events, on every notification of a
  * commit and at least once a second. Calls its handlers when the newest position changes.
  */
 export class Sequencer {
-  readonly #pool: Pool;
+  #run: RunSequencing;
   readonly #pollMs: number;
   readonly #loop: Loop;
   readonly #handlers = new Set<() => void>();
@@ -25,7 +30,7 @@ export class Sequencer {
   #poll: NodeJS.Timeout | undefined;
 
   constructor(pool: Pool, log: Logger, pollMs = POLL_MS) {
-    this.#pool = pool;
+    this.#run = async (sequencing) => (await pool.query<{ head: number }>(sequencing)).rows[0]?.head ?? 0;
     this.#pollMs = pollMs;
     this.#loop = new Loop(
       async () => {
@@ -62,13 +67,14 @@ export class Sequencer {
     return () => this.#handlers.delete(handler);
   }
 
+  /** From now on `run` sends the statement, so that it can send another one together with it. */
+  sequenceThrough(run: RunSequencing): void {
+    this.#run = run;
+  }
+
   /** Assigns positions to all committed events. Returns the newest position. */
   async sequence(): Promise<number> {
-    const { rows } = await this.#pool.query<{ head: number }>({
-      name: 'sequence_events',
-      text: 'select sequence_events() as head',
-    });
-    this.#advance(rows[0]?.head ?? 0);
+    this.#advance(await this.#run(SEQUENCING));
     return this.#position;
   }
 

@@ -155,6 +155,7 @@ const headersOf = (
   }
   const shown: Record<string, string> = { ...headers };
   if (target.token !== null) shown['X-Gitlab-Token'] = REDACTED;
+  if (target.headers.length === 0) return { sent: headers, shown };
   const taken = new Set([...Object.keys(headers).map((name) => name.toLowerCase()), 'x-gitlab-token']);
   for (const { key, value } of target.headers) {
     if (taken.has(key.toLowerCase())) continue;

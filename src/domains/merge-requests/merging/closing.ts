@@ -30,15 +30,23 @@ export const followClosings = defineFollower({
       );
     }
     const pushes = events.filter(({ kind }) => kind === pushReceived.kind);
-    const { rows } = await sql<{ id: number; project_id: number; before: string; after: string; user_id: number }>`
+    const { rows } = await sql<{
+      id: number;
+      project_id: number;
+      before: string | null;
+      after: string | null;
+      user_id: number;
+    }>`
       select e.id, e.project_id, e.payload ->> 'before' as before, e.payload ->> 'after' as after, e.actor_id as user_id
       from events e join projects p on p.id = e.project_id
       where e.position = any (${pushes.map(({ position }) => position)}::bigint[])
-        and e.payload ->> 'ref' = 'refs/heads/' || p.default_branch
-        and e.payload ->> 'before' is not null and e.payload ->> 'after' is not null and e.actor_id is not null
+        and e.payload ->> 'ref' = 'refs/heads/' || p.default_branch and e.actor_id is not null
       order by e.id`.execute(tx.db);
-    for (const { id, ...push } of rows) {
-      tx.enqueue(closeIssuesOfPush, push, { key: `merge_requests.close_issues_of_push:${id}` });
+    for (const { id, before, after, ...push } of rows) {
+      // Each look into a payload unpacks it again, so only pushes to default branches are looked at further.
+      if (before === null || after === null) continue;
+      const key = `merge_requests.close_issues_of_push:${id}`;
+      tx.enqueue(closeIssuesOfPush, { ...push, before, after }, { key });
     }
   },
 });
