@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { build, errorsOf, jobsOf } from './support.ts';
+import { resolveExtends } from '#domains/ci-config/extends.ts';
+import { isMapping } from '#domains/ci-config/values.ts';
+import { parseYaml } from '#domains/ci-config/yaml.ts';
+import { build, errorsOf, jobsOf, thrownBy } from './support.ts';
 
 describe('keywords of a job', () => {
   it('become what the runner gets', async () => {
@@ -350,6 +353,32 @@ describe('a mistake', () => {
       'jobs:b:script config should be a string or a nested array of strings up to 10 levels deep',
       "jobs:b script can't be blank",
     ]);
+  });
+
+  it('is to make more jobs, needs or dependencies with parallel than the hub can hold, or larger ones', async () => {
+    const many = (count: number, keywords: string) =>
+      Array.from({ length: count }, (_, n) => `j${n}: {script: x, parallel: 200${keywords}}`).join('\n');
+    expect(await errorsOf(many(51, ''))).toBe(
+      'The number of jobs has exceeded the limit of 10000. Try splitting the configuration with parent-child-pipelines',
+    );
+    const message = 'The jobs have more than 500000 needs and dependencies';
+    expect(await errorsOf(many(50, ', dependencies: [j0]'))).toBe(message);
+    expect(await errorsOf(`${many(14, ', needs: [first]')}\nfirst: {script: x, parallel: 190}`)).toBe(message);
+    const large = 'The jobs are larger than 52428800 bytes together';
+    const text = 'x'.repeat(6_000);
+    expect(await errorsOf(`.a: {script: &s ${text}}\n${many(50, '').replaceAll('script: x', 'script: *s')}`)).toBe(
+      large,
+    );
+    expect(await errorsOf(`variables: {A: ${text}}\n${many(50, '')}`)).toBe(large);
+  });
+
+  it('is to extend a large job too often', () => {
+    const variables = Array.from({ length: 1_000 }, (_, n) => `V${n}: x`).join(', ');
+    const jobs = Array.from({ length: 1_000 }, (_, n) => `j${n}: {extends: .a, variables: {A: x}}`).join('\n');
+    const [file] = parseYaml(`.a: {script: x, variables: {${variables}}}\n${jobs}`).documents;
+    const root = isMapping(file) ? file : new Map();
+    expect(root.size).toBe(1_001);
+    expect(thrownBy(() => resolveExtends(root))).toBe('The parsed YAML is too big');
   });
 
   it('is to need more than 50 jobs', async () => {

@@ -1,8 +1,5 @@
-import { readDuration } from '#platform/durations.ts';
+import { readExpiry } from '#platform/durations.ts';
 import { badParameters } from '#platform/errors.ts';
-
-/** Postgres cannot store much later times. */
-const MAX_SECONDS = 1_000 * 365.25 * 86_400;
 
 /**
  * Returns after how many seconds artifacts expire, or null for never. `given` is what the job says (`1 week`, `never`),
@@ -12,9 +9,8 @@ const MAX_SECONDS = 1_000 * 365.25 * 86_400;
  */
 export const secondsToExpiry = (given: string | undefined, usual: string): number | null => {
   const text = (given ?? usual).trim();
-  if (text.toLowerCase() === 'never' || (given === undefined && text === '0')) return null;
-  const seconds = readDuration(text);
-  if (seconds === null || seconds > MAX_SECONDS)
-    throw badParameters('expire_in is invalid (allowed: 1 week, 3h 30 min, never)');
+  if (given === undefined && text === '0') return null;
+  const seconds = readExpiry(text);
+  if (seconds === undefined) throw badParameters('expire_in is invalid (allowed: 1 week, 3h 30 min, never)');
   return seconds;
 };

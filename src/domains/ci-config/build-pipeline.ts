@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ConfigError } from './config-error.ts';
 import type { FileDefinition, JobDefinition, Rule } from './definition.ts';
 import type { CompiledJob, CompiledPipeline, CompileInput, FileVariable, Need, Variable } from './model.ts';
@@ -6,6 +7,8 @@ import { matchingRule, type RuleContext } from './rules.ts';
 import { expandText, expandVariables, valuesOf } from './variables.ts';
 
 const MAX_NEEDS = 50;
+/** After the rules of so many jobs other requests get a turn. */
+const JOBS_PER_TURN = 100;
 
 export interface BuiltPipeline {
   readonly pipeline: CompiledPipeline;
@@ -38,7 +41,8 @@ export const buildPipeline = async (file: FileDefinition, facts: PipelineFacts):
   };
   if (isBlocked) return { pipeline, excluded_by: 'workflow' };
   const jobs: CompiledJob[] = [];
-  for (const definition of file.jobs) {
+  for (const [at, definition] of file.jobs.entries()) {
+    if (at % JOBS_PER_TURN === JOBS_PER_TURN - 1) await nextTurn();
     const job = await decide(definition, rootVariables, facts, workflow.rules === null);
     if (job) jobs.push(job);
   }

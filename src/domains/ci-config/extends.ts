@@ -4,14 +4,22 @@ import { deepMerge, isList, isMapping, type Mapping, Reference, type Value } fro
 const MAX_LEVELS = 10;
 /** Values that references may copy in all. They can double at each step. */
 const MAX_COPIED = 200_000;
+/** Entries of mappings that `extends` may make in all. A small file can make very many. */
+const MAX_MERGED = 1_000_000;
+const TOO_BIG = 'The parsed YAML is too big';
 
 /**
  * Merges each job with those that it extends. Mappings are merged, lists replaced, and later parents win.
  *
- * @throws ConfigError for unknown parents and circles
+ * @throws ConfigError for unknown parents and circles, and for too many values
  */
 export const resolveExtends = (root: Mapping): Mapping => {
   const done = new Map<string, Mapping>();
+  let entries = 0;
+  const count = (more: number): void => {
+    entries += more;
+    if (entries > MAX_MERGED) throw new ConfigError(TOO_BIG);
+  };
   const resolve = (name: string, job: Mapping, below: readonly string[]): Mapping => {
     const before = done.get(name);
     if (before) return before;
@@ -29,9 +37,9 @@ export const resolveExtends = (root: Mapping): Mapping => {
     let merged: Mapping = new Map();
     for (const parent of parents) {
       const base = root.get(parent);
-      if (isMapping(base)) merged = deepMerge(merged, resolve(parent, base, [...below, name]));
+      if (isMapping(base)) merged = deepMerge(merged, resolve(parent, base, [...below, name]), count);
     }
-    const own = new Map(deepMerge(merged, job));
+    const own = new Map(deepMerge(merged, job, count));
     own.delete('extends');
     done.set(name, own);
     return own;
@@ -56,7 +64,7 @@ export const resolveReferences = (root: Mapping): Mapping => {
   let copied = 0;
 
   const resolve = (value: Value, chain: readonly Reference[]): Value => {
-    if (++copied > MAX_COPIED) throw new ConfigError('The parsed YAML is too big');
+    if (++copied > MAX_COPIED) throw new ConfigError(TOO_BIG);
     if (value instanceof Reference) return referenced(value, chain);
     if (isMapping(value)) {
       let isSame = true;

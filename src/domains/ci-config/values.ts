@@ -17,12 +17,16 @@ export const isList = (value: Value | undefined): value is readonly Value[] => A
 export const isScalar = (value: Value | undefined): value is boolean | number | string =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
 
-/** Returns both mappings as one. Mappings within are merged too; any other value of `over` replaces that of `under`. */
-export const deepMerge = (under: Mapping, over: Mapping): Mapping => {
+/**
+ * Returns both mappings as one. Mappings within are merged too; any other value of `over` replaces that of `under`. Calls
+ * `count` with the number of entries that each mapping needs.
+ */
+export const deepMerge = (under: Mapping, over: Mapping, count?: (entries: number) => void): Mapping => {
+  count?.(under.size + over.size);
   const merged = new Map(under);
   for (const [key, value] of over) {
     const before = merged.get(key);
-    merged.set(key, isMapping(before) && isMapping(value) ? deepMerge(before, value) : value);
+    merged.set(key, isMapping(before) && isMapping(value) ? deepMerge(before, value, count) : value);
   }
   return merged;
 };

@@ -3,10 +3,10 @@ import { servesProject } from '#domains/runners/queries.ts';
 import type { Context } from '#platform/context.ts';
 
 /**
- * Whether a job is pending, and no runner that is online may take it. Runners that made contact within two hours are
+ * Whether a job (`jobs`) is pending, and no runner that is online may take it. Runners that made contact within two hours are
  * online.
  */
-const IS_STUCK: RawBuilder<boolean> = sql<boolean>`(
+export const IS_STUCK: RawBuilder<boolean> = sql<boolean>`(
   jobs.status = 'pending' and jobs.kind = 'build' and not exists (
     select from runners
     where runners.contacted_at > now() - interval '2 hours' and not runners.paused

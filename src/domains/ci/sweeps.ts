@@ -1,16 +1,13 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { INSTANCE_RUNNERS_SERVE } from '#domains/runners/serving.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import type { FailureReason } from './failures.ts';
+import { IS_STUCK } from './stuck.ts';
 import { finishJob } from './transitions.ts';
 
 /** Ended by one run. The next run ends the rest. */
 const MAX_JOBS = 1_000;
-
-/** A runner that was not heard of for this long is offline (runners/queries.ts). */
-const ONLINE = sql`interval '2 hours'`;
 
 /** Runners end jobs at their timeout. This is for those that were killed, or hang. */
 const OVERDUE = sql`interval '10 minutes'`;
@@ -47,19 +44,9 @@ interface StuckJob {
 const stuckJobs = async ({ db }: Pick<Context, 'db'>): Promise<StuckJob[]> => {
   const { rows } = await sql<StuckJob>`
     select jobs.id, jobs.status, 'stuck_or_timeout_failure' as failure_reason
-    from jobs join projects p on p.id = jobs.project_id join namespaces n on n.id = p.namespace_id
-    where jobs.status = 'pending' and jobs.kind = 'build' and (
-      jobs.queued_at < now() - interval '24 hours'
-      or (jobs.queued_at < now() - interval '1 hour' and not exists (
-        select from runners r
-        where not r.paused and r.contacted_at > now() - ${ONLINE}
-          and jobs.tags <@ r.tags and (r.run_untagged or jobs.tags <> '{}')
-          and (r.access_level = 'not_protected' or jobs.protected)
-          and case r.runner_type
-            when 'instance_type' then ${INSTANCE_RUNNERS_SERVE}
-            when 'group_type' then p.group_runners_enabled and n.traversal_ids @> array[r.namespace_id]
-            else r.project_id = p.id
-              or exists (select from runner_projects rp where rp.runner_id = r.id and rp.project_id = p.id) end)))
+    from jobs
+    where jobs.status = 'pending' and jobs.kind = 'build' and (jobs.queued_at < now() - interval '24 hours'
+      or (jobs.queued_at < now() - interval '1 hour' and ${IS_STUCK}))
     union all
     select id, status, 'stuck_or_timeout_failure' from jobs
     where status = 'running' and kind = 'build' and coalesce(contacted_at, started_at) < now() - interval '1 hour'

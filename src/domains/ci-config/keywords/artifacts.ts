@@ -1,4 +1,4 @@
-import { parseExpiry } from '../durations.ts';
+import { readExpiry } from '#platform/durations.ts';
 import type { JobArtifacts } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type Place, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './place.ts';
@@ -42,7 +42,7 @@ export const readArtifacts = (value: Value | undefined, at: Place): JobArtifacts
   const hash = readHash(value, at, KEYS);
   if (!hash) return null;
   const expire_in = hash.get('expire_in') ?? null;
-  if (expire_in !== null && parseExpiry(String(expire_in)) === undefined) at.fail('should be a duration', 'expire in');
+  if (expire_in !== null && readExpiry(String(expire_in)) === undefined) at.fail('should be a duration', 'expire in');
   const open = readBoolean(hash, 'public', at);
   const access = readOneOf(hash, 'access', ACCESS, at);
   if (open !== null && access !== null) at.fail('these keys cannot be used together: public, access');

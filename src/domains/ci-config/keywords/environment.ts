@@ -1,4 +1,4 @@
-import { parseDuration } from '../durations.ts';
+import { readDuration } from '#platform/durations.ts';
 import type { JobEnvironment } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type Place, readHash, readOneOf, readText } from './place.ts';
@@ -40,6 +40,6 @@ export const readEnvironment = (value: Value | undefined, at: Place): JobEnviron
 
 const readStop = (value: Value, at: Place): number | null => {
   if (value === null || value === 'never') return null;
-  const seconds = typeof value === 'string' || typeof value === 'number' ? parseDuration(value) : null;
+  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
   return seconds ?? at.fail('should be a duration', 'auto stop in');
 };

@@ -1,10 +1,10 @@
 import type { FileDefinition, JobDefinition, Workflow } from '../definition.ts';
-import type { Need } from '../model.ts';
+import type { FileVariable, Need } from '../model.ts';
 import type { Mapping, Value } from '../values.ts';
 import { readDefaults } from './defaults.ts';
 import { type ReadJob, readJob, readStages } from './job.ts';
 import { checkJobs } from './job-checks.ts';
-import { variantsOf } from './parallel.ts';
+import { countOf, variantsOf } from './parallel.ts';
 import { Place, readHash, readText } from './place.ts';
 import { readAutoCancel, readRules } from './rules.ts';
 import { readVariables } from './variables.ts';
@@ -22,6 +22,12 @@ const ROOT_KEYS: ReadonlySet<string> = new Set([
   'cache',
   'workflow',
 ]);
+/** With those of `parallel`. More would take the memory of the process. */
+const MAX_JOBS = 10_000;
+/** Needs and dependencies of all jobs together. */
+const MAX_LINKS = 500_000;
+/** Of all jobs together, as their rows have them. */
+const MAX_JOB_BYTES = 50 * 1024 * 1024;
 const USUAL_STAGES = ['build', 'test', 'deploy'];
 const FIRST_STAGE = '.pre';
 const LAST_STAGE = '.post';
@@ -52,6 +58,8 @@ export const readFile = (root: Mapping): ReadFile => {
     if (job) jobs.push(job);
   }
   if (visible === 0) at.in('jobs').fail('should contain at least one visible job');
+  const tooMany = sizeProblem(jobs, variables);
+  if (tooMany !== null) errors.push(tooMany);
   if (errors.length > 0) return { errors: [...new Set(errors)] };
   const file: FileDefinition = {
     stages: [FIRST_STAGE, ...new Set(stages), LAST_STAGE],
@@ -73,6 +81,29 @@ const readWorkflow = (value: Value, at: Place): Workflow => {
     name,
     auto_cancel: readAutoCancel(hash?.get('auto_cancel'), at.in('auto_cancel')),
   };
+};
+
+/**
+ * Returns what is wrong with the number of jobs, of their needs and dependencies, and with their size, once `parallel` has
+ * made them. A small file can make very many, and all jobs repeat the variables of the root.
+ */
+const sizeProblem = (jobs: readonly ReadJob[], rootVariables: readonly FileVariable[]): string | null => {
+  const counts = new Map(jobs.map(({ definition, parallel }) => [definition.base_name, countOf(parallel)]));
+  const sumOf = (names: readonly string[]): number => names.reduce((sum, name) => sum + (counts.get(name) ?? 1), 0);
+  if (sumOf([...counts.keys()]) > MAX_JOBS) {
+    return `The number of jobs has exceeded the limit of ${MAX_JOBS}. Try splitting the configuration with parent-child-pipelines`;
+  }
+  const rootBytes = JSON.stringify(rootVariables).length;
+  let [links, bytes] = [0, 0];
+  for (const { definition, parallel } of jobs) {
+    const ofRules = (definition.rules ?? []).flatMap((rule) => rule.variables);
+    bytes += countOf(parallel) * (JSON.stringify([definition.job, ofRules]).length + rootBytes);
+    if (bytes > MAX_JOB_BYTES) return `The jobs are larger than ${MAX_JOB_BYTES} bytes together`;
+    const { needs, dependencies } = definition.job;
+    const needed = [needs, ...(definition.rules ?? []).map((rule) => rule.needs)].flatMap((each) => each ?? []);
+    links += countOf(parallel) * sumOf([...needed.map(({ name }) => name), ...(dependencies ?? [])]);
+  }
+  return links > MAX_LINKS ? `The jobs have more than ${MAX_LINKS} needs and dependencies` : null;
 };
 
 /** Makes the jobs of `parallel`. Needs and dependencies that name such a job mean all of them. */

@@ -1,5 +1,5 @@
+import { readDuration } from '#platform/durations.ts';
 import type { JobDefinition } from '../definition.ts';
-import { parseDuration } from '../durations.ts';
 import type { CompiledJob, RunWhen } from '../model.ts';
 import { EMPTY_JOB, RUN_WHEN } from '../model.ts';
 import { compileRegex, regexSource } from '../regular-expressions.ts';
@@ -193,7 +193,7 @@ const readBuild = (hash: Mapping, before: readonly string[], at: Place): Partial
 
 const readTimeout = (value: Value, at: Place): number | null => {
   if (value === null) return null;
-  const seconds = typeof value === 'string' || typeof value === 'number' ? parseDuration(value) : null;
+  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
   if (seconds === null || seconds === 0) return at.fail('should be a duration');
   return seconds > MONTH ? at.fail('should not exceed the limit') : seconds;
 };

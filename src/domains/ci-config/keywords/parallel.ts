@@ -47,6 +47,10 @@ const tooMany = (at: Place): null => at.fail(`generates too many jobs (maximum i
 /** Returns the name of a job of a matrix: `test: [a, b]`. */
 export const variantName = (name: string, entry: MatrixEntry): string => `${name}: [${[...entry.values()].join(', ')}]`;
 
+/** Returns how many jobs there are of one. */
+export const countOf = (parallel: Parallel | null): number =>
+  parallel === null ? 1 : typeof parallel === 'number' ? parallel : parallel.length;
+
 export interface Variant {
   readonly name: string;
   readonly variables: MatrixEntry;

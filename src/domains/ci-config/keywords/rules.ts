@@ -1,5 +1,5 @@
+import { readDuration } from '#platform/durations.ts';
 import type { AutoCancel, ChangesClause, ExistsClause, Rule, RuleWhen } from '../definition.ts';
-import { parseDuration } from '../durations.ts';
 import { parseExpression } from '../expressions.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
 import { readNeeds } from './needs.ts';
@@ -96,7 +96,7 @@ export const readAllowedCodes = (value: Value, at: Place): readonly number[] | n
 export const readStartIn = (value: Value, isDelayed: boolean, at: Place): number | null => {
   if (value === null) return isDelayed ? at.fail('should be a duration', 'start in') : null;
   if (!isDelayed) return at.fail('must be blank', 'start in');
-  const seconds = typeof value === 'string' || typeof value === 'number' ? parseDuration(value) : null;
+  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
   if (seconds === null) return at.fail('should be a duration', 'start in');
   return seconds > WEEK ? at.fail('should not exceed the limit', 'start in') : seconds;
 };

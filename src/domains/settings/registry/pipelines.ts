@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readDuration } from '#platform/durations.ts';
+import { readDuration, readExpiry } from '#platform/durations.ts';
 import { flag, secret, setting, storable, whole, wholeOrNull } from './define.ts';
 import { hostName, httpUrl } from './values.ts';
 
@@ -93,7 +93,7 @@ export const pipelines = {
   ),
   default_artifacts_expire_in: setting(
     storable(255)
-      .refine((text) => text === '0' || readDuration(text) !== null, 'must be a duration such as 30 days, or 0')
+      .refine((text) => text === '0' || readExpiry(text) != null, 'must be a duration such as 30 days, or 0')
       .default('30 days'),
     'When artifacts expire whose job does not say it, such as `30 days`. 0 is never.',
   ),
