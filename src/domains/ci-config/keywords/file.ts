@@ -24,6 +24,7 @@ const ROOT_KEYS: ReadonlySet<string> = new Set([
 ]);
 /** With those of `parallel`. More would take the memory of the process. */
 const MAX_JOBS = 10_000;
+const TOO_MANY_JOBS = `The number of jobs has exceeded the limit of ${MAX_JOBS}. Try splitting the configuration with parent-child-pipelines`;
 /** Needs and dependencies of all jobs together. */
 const MAX_LINKS = 500_000;
 /** Of all jobs together, as their rows have them. */
@@ -50,12 +51,15 @@ export const readFile = (root: Mapping): ReadFile => {
     (stage) => stage !== FIRST_STAGE && stage !== LAST_STAGE,
   );
   const jobs: ReadJob[] = [];
-  let visible = 0;
+  let [visible, made] = [0, 0];
   for (const [name, value] of root) {
     if (ROOT_KEYS.has(name) || name.startsWith('.')) continue;
     visible++;
     const job = readJob(name, value, defaults, at.in('jobs'));
-    if (job) jobs.push(job);
+    if (!job) continue;
+    jobs.push(job);
+    made += countOf(job.parallel);
+    if (made > MAX_JOBS) return { errors: [TOO_MANY_JOBS] };
   }
   if (visible === 0) at.in('jobs').fail('should contain at least one visible job');
   const tooMany = sizeProblem(jobs, variables);
@@ -84,15 +88,12 @@ const readWorkflow = (value: Value, at: Place): Workflow => {
 };
 
 /**
- * Returns what is wrong with the number of jobs, of their needs and dependencies, and with their size, once `parallel` has
- * made them. A small file can make very many, and all jobs repeat the variables of the root.
+ * Returns what is wrong with the number of needs and dependencies, or with the size of the jobs, once `parallel` has made
+ * them. A small file can make very many, and all jobs repeat the variables of the root.
  */
 const sizeProblem = (jobs: readonly ReadJob[], rootVariables: readonly FileVariable[]): string | null => {
   const counts = new Map(jobs.map(({ definition, parallel }) => [definition.base_name, countOf(parallel)]));
   const sumOf = (names: readonly string[]): number => names.reduce((sum, name) => sum + (counts.get(name) ?? 1), 0);
-  if (sumOf([...counts.keys()]) > MAX_JOBS) {
-    return `The number of jobs has exceeded the limit of ${MAX_JOBS}. Try splitting the configuration with parent-child-pipelines`;
-  }
   const rootBytes = JSON.stringify(rootVariables).length;
   let [links, bytes] = [0, 0];
   for (const { definition, parallel } of jobs) {
