@@ -65,6 +65,34 @@ describeInBrowser('registration in a browser', () => {
   }
 });
 
+describeInBrowser('approval in a browser', () => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`works by keyboard on a narrow screen, in ${colorScheme} colours`, async () => {
+      const waiting = { state: 'blocked_pending_approval', name: 'A rather long name of somebody' };
+      const kept = await app().make.user({ ...waiting, username: `kept-${colorScheme}` });
+      const gone = await app().make.user({ ...waiting, username: `gone-${colorScheme}` });
+      const administrator = await makePerson(app(), { is_admin: true });
+      const { page } = await browser.open({ baseURL: app().url, colorScheme, viewport: { width: 320, height: 640 } });
+      await page.goto('/admin/users/pending');
+      await page.getByLabel('User name').fill(administrator.username);
+      await page.getByLabel('Password').fill(PASSWORD);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Accounts to approve' }).waitFor();
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
+      for (const selector of ['main p', 'tbody th', 'tbody td', 'button.plain', 'button.danger']) {
+        expect([selector, (await contrastOf(page, selector)) >= 4.5]).toEqual([selector, true]);
+      }
+      await page.getByRole('button', { name: `Approve ${kept.username}` }).press('Enter');
+      await page.getByText(`${kept.username} was approved.`).waitFor();
+      await page.getByRole('button', { name: `Reject ${gone.username}` }).press('Enter');
+      await page.getByText('The account was rejected and deleted.').waitFor();
+      await page.getByText('Nobody is waiting.').waitFor();
+      expect((await app().as(app().root).get(`/users/${kept.id}`)).body).toMatchObject({ state: 'active' });
+      expect((await app().as(app().root).get(`/users/${gone.id}`)).status).toBe(404);
+    });
+  }
+});
+
 describeInBrowser('terms and admin mode in a browser', () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`lead to the page that was wanted, in ${colorScheme} colours`, async () => {
