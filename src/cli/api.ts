@@ -49,8 +49,12 @@ export class Api {
       headers: body && !isForm ? { 'content-type': 'application/json' } : {},
       ...(body ? { body: isForm ? body : JSON.stringify(body) } : {}),
     });
+    return this.#read(schema, `${method} ${path}`, response);
+  }
+
+  async #read<T extends z.ZodType>(schema: T, what: string, response: Response): Promise<z.output<T>> {
     const text = await this.#textOf(response);
-    if (!response.ok) throw new ApiError(`${method} ${path}: ${response.status} ${reasonOf(text)}`);
+    if (!response.ok) throw new ApiError(`${what}: ${response.status} ${reasonOf(text)}`);
     return schema.parse(text === '' ? null : JSON.parse(text));
   }
 
@@ -104,10 +108,11 @@ export class Api {
 
   /**
    * Downloads the path to a file. Continues after broken connections, and after an earlier call that was interrupted:
-   * until it is complete, the file is `<file>.part`, and `<file>.part.etag` says what it is a part of.
+   * until it is complete, the file is `<file>.part`, and `<file>.part.etag` says what it is a part of. Calls `onBytes`
+   * with the bytes so far.
    * @throws ApiError
    */
-  async download(path: string, file: string): Promise<void> {
+  async download(path: string, file: string, onBytes: OnBytes = () => {}): Promise<void> {
     const [part, tag] = [`${file}.part`, `${file}.part.etag`];
     let lostAt: number | null = null;
     for (let before = -1; ; ) {
@@ -124,7 +129,9 @@ export class Api {
         if (!response.ok || !response.body)
           throw new ApiError(`GET ${path}: ${response.status} ${reasonOf(await response.text())}`);
         await writeFile(tag, response.headers.get('etag') ?? '');
-        await pipeline(response.body, createWriteStream(part, { flags: response.status === 206 ? 'a' : 'w' }));
+        const isRest = response.status === 206;
+        const counted = response.body.pipeThrough(counting(onBytes, isRest ? start : 0));
+        await pipeline(counted, createWriteStream(part, { flags: isRest ? 'a' : 'w' }));
         break;
       } catch (error) {
         if (error instanceof ApiError && !(error instanceof UnreachableError)) throw error;
@@ -139,7 +146,7 @@ export class Api {
   }
 
   /**
-   * Uploads a file as the form part `file`, after the other fields.
+   * Uploads a file as the form part `file`, after the other fields. Calls `onBytes` with the bytes so far.
    * @throws ApiError
    */
   async upload<T extends z.ZodType>(
@@ -147,11 +154,21 @@ export class Api {
     path: string,
     file: string,
     fields: Readonly<Record<string, string>>,
+    onBytes: OnBytes = () => {},
   ): Promise<z.output<T>> {
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
     form.append('file', await openAsBlob(file), basename(file));
-    return this.rest(schema, 'POST', path, form);
+    const { headers, body } = new Response(form);
+    const sent = {
+      method: 'POST',
+      headers: { 'content-type': headers.get('content-type') ?? '' },
+      body: body?.pipeThrough(counting(onBytes)) ?? null,
+      // Required for streams.
+      duplex: 'half',
+    };
+    const response = await this.#fetch(`/api/v4${path}`, sent);
+    return this.#read(schema, `POST ${path}`, response);
   }
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
@@ -179,6 +196,20 @@ export class Api {
     return error instanceof TypeError ? new UnreachableError(`${this.url} is not reachable`, { cause: error }) : error;
   }
 }
+
+type OnBytes = (bytes: number) => void;
+
+/** Passes a stream on, and counts its bytes after the first ones. */
+const counting = (onBytes: OnBytes, before = 0): TransformStream<Uint8Array, Uint8Array> => {
+  let bytes = before;
+  return new TransformStream({
+    transform(chunk, controller) {
+      bytes += chunk.byteLength;
+      onBytes(bytes);
+      controller.enqueue(chunk);
+    },
+  });
+};
 
 /** How long a hub that went away is waited for. */
 export const GIVE_UP_MS = 120_000;

@@ -11,7 +11,7 @@ import {
   RetryImportDocument,
   StartExportDocument,
 } from './operations/generated.ts';
-import type { Step } from './progress.ts';
+import { formatBytes, formatDuration, type Step } from './progress.ts';
 
 /**
  * Exports the project, shows its progress, and saves the archive. Waits for a hub that starts again meanwhile.
@@ -26,7 +26,7 @@ export const exportProject = async (
   // A download that was interrupted goes on, unless the export has changed since.
   const isInterrupted = (await stat(`${file}.part.etag`).catch(() => null)) !== null;
   const before = isInterrupted ? await readExport(api, fullPath) : null;
-  if (before?.status === 'FINISHED') return save(api, fullPath, file, before.size);
+  if (before?.status === 'FINISHED') return save(api, fullPath, file, before.size, step);
   await api.graphql(StartExportDocument, { projectPath: fullPath });
   const { status, size, error } = await follow(
     {
@@ -39,7 +39,7 @@ export const exportProject = async (
   );
   if (error) throw new ApiError(`the export failed: ${error}`);
   if (status !== 'FINISHED') throw new ApiError(`the export is ${status}`);
-  return save(api, fullPath, file, size);
+  return save(api, fullPath, file, size, step);
 };
 
 const readExport = async (api: Api, fullPath: string) => {
@@ -53,8 +53,10 @@ const save = async (
   fullPath: string,
   file: string,
   expected: unknown,
+  step: Step,
 ): Promise<{ readonly size: number }> => {
-  await api.download(`/projects/${encodeURIComponent(fullPath)}/export/download`, file);
+  const onBytes = bytesOf('downloaded', Number(expected), step);
+  await api.download(`/projects/${encodeURIComponent(fullPath)}/export/download`, file, onBytes);
   const { size } = await stat(file);
   if (String(size) !== expected) throw new ApiError(`received ${size} of ${String(expected)} bytes`);
   return { size };
@@ -79,7 +81,7 @@ export const importProject = async (
   { path, namespace }: { readonly path: string; readonly namespace: string | null },
   step: Step,
 ): Promise<ImportResult> => {
-  const fullPath = (await resumed(api, file, path, namespace)) ?? (await upload(api, file, path, namespace));
+  const fullPath = (await resumed(api, file, path, namespace)) ?? (await upload(api, file, path, namespace, step));
   const { status, error, relations, failedRelations } = await follow(
     {
       read: () => readImport(api, fullPath),
@@ -100,10 +102,16 @@ export const importProject = async (
   };
 };
 
-const upload = async (api: Api, file: string, path: string, namespace: string | null): Promise<string> => {
+const upload = async (api: Api, file: string, path: string, namespace: string | null, step: Step): Promise<string> => {
   const fields = { path, ...(namespace === null ? {} : { namespace }) };
   const state = await stateOf(api, file);
-  const { path_with_namespace: fullPath } = await api.upload(importRecord, '/projects/import', file, fields);
+  const { path_with_namespace: fullPath } = await api.upload(
+    importRecord,
+    '/projects/import',
+    file,
+    fields,
+    bytesOf('uploaded', state.size, step),
+  );
   const { project } = await api.graphql(ImportStatusDocument, { fullPath });
   // In a folder that is read-only, the import works all the same, but a later run cannot continue it.
   await writeFile(markOf(file), JSON.stringify({ ...state, project: project?.id })).catch(() => undefined);
@@ -181,6 +189,7 @@ const follow = async <State, Data>(
   step: Step,
 ): Promise<State> => {
   let lostAt: number | null = null;
+  const pace = new Pace();
   for (;;) {
     const abort = new AbortController();
     try {
@@ -192,7 +201,7 @@ const follow = async <State, Data>(
       for await (const data of stream) {
         const update = updateOf(data);
         if (!update) continue;
-        step.progress(update.progress, detailOf(update.relations));
+        step.progress(update.progress, [detailOf(update.relations), pace.of(update)].filter(Boolean).join(', '));
         if (!hasEnded(update.status) && !update.error) continue;
         // The event may be that of an earlier transfer, so the hub is asked too.
         const now = await read();
@@ -228,3 +237,28 @@ const detailOf = (relations: readonly RelationCount[]): string => {
   const current = relations.find(({ done, total }) => done < total);
   return current ? `${current.name} ${current.done} of ${current.total}` : '';
 };
+
+/** Shows how much of a file has passed, beside the progress of the transfer itself. */
+const bytesOf =
+  (what: string, size: number, step: Step) =>
+  (bytes: number): void =>
+    step.progress(null, `${what} ${formatBytes(Math.min(bytes, size))} of ${formatBytes(size)}`);
+
+/** The items a second and the remaining time, as they follow from what has been done since the first update. */
+export class Pace {
+  #first: { readonly at: number; readonly progress: number; readonly items: number } | null = null;
+
+  /** Returns an empty text while it is too early to tell. */
+  of({ progress, relations }: Pick<Update, 'progress' | 'relations'>, now: number = performance.now()): string {
+    const items = relations.reduce((sum, { done }) => sum + done, 0);
+    this.#first ??= { at: now, progress, items };
+    const first = this.#first;
+    const elapsedMs = now - first.at;
+    const gained = progress - first.progress;
+    if (elapsedMs < MIN_PACE_MS || gained <= 0 || progress >= 100) return '';
+    const rate = Math.round(((items - first.items) * 1_000) / elapsedMs);
+    return `${rate}/s, ${formatDuration((elapsedMs * (100 - progress)) / gained)} left`;
+  }
+}
+
+const MIN_PACE_MS = 1_000;

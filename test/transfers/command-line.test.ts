@@ -13,7 +13,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { Api } from '#cli/api.ts';
 import { FollowExportDocument, StartExportDocument } from '#cli/operations/generated.ts';
-import { exportProject, importProject } from '#cli/transfers.ts';
+import { formatBytes } from '#cli/progress.ts';
+import { exportProject, importProject, Pace } from '#cli/transfers.ts';
 import { useApp } from '../support/app.ts';
 import { packProject } from './archive.ts';
 
@@ -24,7 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-const step = { progress: () => {} };
+const details: string[] = [];
+const step = { progress: (_percentage: number | null, detail: string) => void details.push(detail) };
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
@@ -94,6 +96,8 @@ describe('the command line', () => {
     await writeFile(`${file}.part.etag`, head.headers.get('etag') ?? '');
     await exportProject(api, project.path_with_namespace, file, step);
     expect((await readFile(file)).equals(whole)).toBe(true);
+    const size = formatBytes(whole.length);
+    expect(details.at(-1)).toBe(`downloaded ${size} of ${size}`);
     await expect(stat(`${file}.part.etag`)).rejects.toThrow('ENOENT');
     const { rows } = await app().hub.services.pool.query('select 1 from project_exports where project_id = $1', [
       project.id,
@@ -102,6 +106,7 @@ describe('the command line', () => {
 
     const target = { path: 'copied', namespace: group.full_path };
     const first = await importProject(api, file, target, step);
+    expect(details).toContain(`uploaded ${size} of ${size}`);
     expect(first).toMatchObject({ fullPath: `${group.full_path}/copied`, failures: [] });
     // The import was canceled, and its archive is still there. The command goes on instead of uploading again.
     const { db } = app().hub.services;
@@ -133,6 +138,16 @@ describe('the command line', () => {
       await expect(importProject(api, file, target, step)).rejects.toThrow(/already been taken|ENOENT/);
     const started = await importProject(api, other, { ...target, path: 'other' }, step);
     expect(started).toMatchObject({ fullPath: `${group.full_path}/other`, items: 1 });
+  });
+
+  it('shows the pace and the remaining time', () => {
+    const pace = new Pace();
+    const at = (progress: number, done: number) => ({ progress, relations: [{ name: 'issues', done, total: 1_000 }] });
+    expect(pace.of(at(10, 100), 0)).toBe('');
+    expect(pace.of(at(11, 110), 500)).toBe('');
+    expect(pace.of(at(30, 300), 2_000)).toBe('100/s, 7.0 s left');
+    expect(pace.of(at(100, 1_000), 9_000)).toBe('');
+    expect(new Pace().of(at(30, 300), 2_000)).toBe('');
   });
 
   it('connects again and goes on if the hub is gone for a while', async () => {
