@@ -8,8 +8,6 @@ const MAX_CROSS_NEEDS = 5;
 export interface Needs {
   readonly jobs: readonly Need[];
   readonly cross: readonly CrossNeed[];
-  /** `needs:pipeline` of a bridge, whose status the bridge mirrors. */
-  readonly mirrored_pipeline: string | null;
 }
 
 /** Reads `needs`: names, and hashes for jobs here, in other pipelines and in other projects. */
@@ -28,7 +26,7 @@ export const readNeeds = (value: Value | undefined, at: Place): Needs | null => 
     } else for (const need of readLocalNeed(each, at.in('need'))) jobs.set(need.name, need);
   }
   if (cross.length > MAX_CROSS_NEEDS) at.fail(`must be less than or equal to ${MAX_CROSS_NEEDS} cross pipeline needs`);
-  return { jobs: [...jobs.values()], cross, mirrored_pipeline: null };
+  return { jobs: [...jobs.values()], cross };
 };
 
 /** `!reference` puts lists into the list. */
