@@ -103,7 +103,9 @@ describe('merge requests', () => {
       // There are no deployments, so these filters find nothing.
       ['environment', '', 'production'],
       ['deployed_after', '', BEFORE],
+      ['deployed_after', 'no time', BEFORE],
       ['deployed_before', '', AFTER],
+      ['deployed_before', 'no time', AFTER],
     ];
     const found = async (list: string, query: string): Promise<string[]> => {
       const { status, body } = await app().as(user).get(`${list}${query}`);

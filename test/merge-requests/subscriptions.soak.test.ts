@@ -209,7 +209,7 @@ describe('subscriptions of one merge request', () => {
 });
 
 describe('userMergeRequestUpdated', () => {
-  it('tells assignees and reviewers, also when they leave', async () => {
+  it('tells assignees and reviewers, also of approvals and when they leave', async () => {
     const { owner, at, people } = await setUp();
     const { reporter, maintainer } = people;
     const mine = `userId: "gid://gitlab/User/${reporter.id}"`;
@@ -217,12 +217,13 @@ describe('userMergeRequestUpdated', () => {
     await owner.put(at, { assignee_ids: [maintainer.id] });
     await owner.put(at, { reviewer_ids: [reporter.id] });
     await owner.put(at, { title: 'While reviewing' });
+    expect((await app().as(maintainer).post(`${at}/approve`)).status).toBe(201);
     await owner.put(at, { reviewer_ids: [] });
     await owner.put(at, { title: 'Afterwards' });
     await owner.put(at, { assignee_ids: [reporter.id] });
-    await until('all are told', () => stream.updates.length === 4);
-    expect(stream.updates.map(({ mergeRequest }) => mergeRequest.iid)).toEqual(['1', '1', '1', '1']);
-    expect(new Set(kindsOf(stream))).toEqual(new Set(['merge_request.updated']));
+    await until('all are told', () => stream.updates.length === 5);
+    expect(stream.updates.map(({ mergeRequest }) => mergeRequest.iid)).toEqual(['1', '1', '1', '1', '1']);
+    expect(new Set(kindsOf(stream))).toEqual(new Set(['merge_request.updated', 'merge_request.approved']));
     for (const who of [people.owner, people.stranger]) {
       const other = await follow(who, 'userMergeRequestUpdated', mine);
       await until('it is refused', () => other.failures.length > 0);

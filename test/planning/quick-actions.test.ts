@@ -129,6 +129,34 @@ describe('quick actions of an issue', () => {
     });
   });
 
+  it('are refused if they are more than a person writes', async () => {
+    const { owner, path } = await makeScene(app());
+    const refused = async (description: string) =>
+      (await owner.post(`${path}/issues`, { title: 'x', description })).body;
+    const message = '400 Bad request - at most 100 quick actions are allowed';
+    expect(await refused('/milestone %x\n'.repeat(101))).toEqual({ message });
+    const labels = Array.from({ length: 1_001 }, (_, index) => `~l${index}`).join(' ');
+    expect(await refused(`/label ${labels}`)).toEqual({ message: { labels: ['may be at most 1000'] } });
+    expect((await owner.get(`${path}/labels`)).body).toEqual([]);
+    const users = await app().make.users(201);
+    const all = users.map(({ username }) => `@${username}`).join(' ');
+    await owner.put(path, { visibility: 'public' });
+    expect(await refused(`/assign ${all}`)).toEqual({ message: { assignee_ids: ['may name at most 200 users'] } });
+    const opened = await owner.post(`${path}/repository/commits`, {
+      branch: 'topic',
+      commit_message: 'x',
+      actions: [{ action: 'create', file_path: 'a', content: 'a' }],
+    });
+    expect(opened.status).toBe(201);
+    const made = await owner.post(`${path}/merge_requests`, {
+      title: 'x',
+      source_branch: 'topic',
+      target_branch: 'main',
+      description: `/assign_reviewer ${all}`,
+    });
+    expect(made.body).toEqual({ message: { reviewer_ids: ['may name at most 200 users'] } });
+  });
+
   it('are refused to those who may not do the same without them', async () => {
     const { owner, guest, path } = await makeScene(app());
     const count = async () => (await owner.get(`${path}/issues`)).body.length;

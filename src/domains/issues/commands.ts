@@ -4,7 +4,7 @@ import { changeLabels, type LabelChanges, setLabels, wantedLabels } from '#domai
 import { readMilestone } from '#domains/milestones/queries.ts';
 import { changeStamps, differences, newValues } from '#domains/planning/changes.ts';
 import { milestoneHistory, recordHistory, updateHistory } from '#domains/planning/history.ts';
-import { type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
+import { checkPeople, type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
 import { type QuickChanges, readQuickActions } from '#domains/planning/quick-changes.ts';
 import { setSubscription } from '#domains/planning/subscriptions.ts';
 import { recordChangeNotes } from '#domains/planning/system-notes.ts';
@@ -290,6 +290,7 @@ const setAssignees = async (
   const added = after.filter((id) => !before.includes(id));
   const removed = before.filter((id) => !after.includes(id));
   if (added.length > 0) {
+    checkPeople('assignee_ids', after);
     await tx.db
       .insertInto('issue_assignees')
       .values(added.map((user_id) => ({ issue_id, user_id })))

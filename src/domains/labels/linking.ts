@@ -42,13 +42,22 @@ export const changeLabels = async (
   return { previous: before.map(hookLabel), current: after.map(hookLabel) };
 };
 
-/** Returns the labels that remain after the changes. @throws DomainError `invalid` for an id the project cannot use */
+/** Of one issue or merge request. */
+const MAX_LABELS = 1_000;
+
+/**
+ * Returns the labels that remain after the changes.
+ *
+ * @throws DomainError `invalid` for an id that the project cannot use, and for more labels than `MAX_LABELS`
+ */
 export const wantedLabels = async (
   tx: Tx,
   project: ProjectRow,
   before: readonly LabelRow[],
   changes: LabelChanges,
 ): Promise<LabelRow[]> => {
+  const { labels = [], label_ids = [], add_labels = [], add_label_ids = [] } = changes;
+  if ([labels, label_ids, add_labels, add_label_ids].some(({ length }) => length > MAX_LABELS)) throw tooMany();
   const byTitle = (titles: readonly string[] | undefined) => (titles ? ensureLabels(tx, project, titles) : []);
   const byId = async (labelIds: readonly number[] | undefined): Promise<LabelRow[]> => {
     if (!labelIds?.length) return [];
@@ -67,12 +76,16 @@ export const wantedLabels = async (
   ]) {
     wanted.set(label.id, label);
   }
+  // Imports may have brought more.
+  if (wanted.size > Math.max(MAX_LABELS, before.length)) throw tooMany();
   const removed = new Set(changes.remove_labels?.map((title) => title.trim()));
   for (const label of wanted.values()) {
     if (removed.has(label.title) || changes.remove_label_ids?.includes(label.id)) wanted.delete(label.id);
   }
   return [...wanted.values()];
 };
+
+const tooMany = () => invalid({ labels: [`may be at most ${MAX_LABELS}`] });
 
 /** Links the labels, unlinks the others, and records both in the history. Returns false if nothing changed. */
 export const setLabels = async (

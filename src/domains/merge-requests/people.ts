@@ -1,6 +1,6 @@
 import { REPORTER } from '#domains/access/model.ts';
 import type { Changes } from '#domains/planning/changes.ts';
-import { type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
+import { checkPeople, type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
 import { isOpenForReview, readersByProject } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Tx } from '#platform/context.ts';
@@ -23,6 +23,7 @@ export const readersWanted = async (
 
 type PeopleTable = 'merge_request_assignees' | 'merge_request_reviewers';
 
+/** Returns false if nobody changes. @throws DomainError `invalid` for too many people */
 export const setPeople = async (
   tx: Tx,
   table: PeopleTable,
@@ -34,6 +35,7 @@ export const setPeople = async (
   const added = after.filter((id) => !before.includes(id));
   const removed = before.filter((id) => !after.includes(id));
   if (added.length > 0) {
+    checkPeople(table === 'merge_request_assignees' ? 'assignee_ids' : 'reviewer_ids', after);
     await tx.db
       .insertInto(table)
       .values(added.map((user_id) => ({ merge_request_id, user_id })))

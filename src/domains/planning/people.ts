@@ -1,9 +1,18 @@
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
+import { invalid } from '#platform/errors.ts';
 import type { Changes } from './changes.ts';
 
 // The assignees of issues, and the assignees and reviewers of merge requests.
+
+/** Of one issue or merge request: assignees, and reviewers (reference: merge-requests §1). */
+const MAX_PEOPLE = 200;
+
+/** @throws DomainError `invalid` for the field if there are too many */
+export const checkPeople = (field: 'assignee_ids' | 'reviewer_ids', userIds: readonly number[]): void => {
+  if (userIds.length > MAX_PEOPLE) throw invalid({ [field]: [`may name at most ${MAX_PEOPLE} users`] });
+};
 
 /** What a list of people does to the present ones. It replaces them by default. */
 export type PeopleMode = 'replace' | 'append' | 'remove' | null | undefined;

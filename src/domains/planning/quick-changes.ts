@@ -59,11 +59,15 @@ const OF_AUTHORS: ReadonlySet<QuickActionName> = new Set([
 ]);
 const OF_READERS: ReadonlySet<QuickActionName> = new Set(['subscribe', 'unsubscribe']);
 
+/** Of one text. Some look names up. */
+const MAX_ACTIONS = 100;
+
 /**
  * Takes the quick actions out of a text, and returns what they change. Null if there are none.
  *
  * @param isAuthor The caller wrote the issue or merge request, or is about to
- * @throws DomainError `forbidden` for an action that the caller may not do, `bad_request` for a bad argument
+ * @throws DomainError `forbidden` for an action that the caller may not do, `bad_request` for a bad argument and for more
+ *   actions than `MAX_ACTIONS`
  */
 export const readQuickActions = async (
   ctx: Context,
@@ -78,6 +82,7 @@ export const readQuickActions = async (
 ): Promise<QuickResult | null> => {
   const { text, actions } = takeQuickActions(given ?? '', kind, inComment);
   if (actions.length === 0) return null;
+  if (actions.length > MAX_ACTIONS) throw badRequest(`at most ${MAX_ACTIONS} quick actions are allowed`);
   const mayAll = can(ctx, project, kind === 'issue' ? 'admin_issue' : 'admin_merge_request');
   for (const { name } of actions) {
     if (isCommand(name)) continue;

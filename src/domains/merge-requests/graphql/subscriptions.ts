@@ -7,12 +7,15 @@ import { badRequest, forbidden, notFound, unauthenticated } from '#platform/erro
 import type { LiveFilter } from '#platform/event-log/read.ts';
 import type { EventRow } from '#platform/events.ts';
 import {
+  mergeRequestApproved,
   mergeRequestChecked,
   mergeRequestClosed,
   mergeRequestMerged,
   mergeRequestOpened,
   mergeRequestPrepared,
   mergeRequestReopened,
+  mergeRequestReviewed,
+  mergeRequestUnapproved,
   mergeRequestUpdated,
 } from '../events.ts';
 import { MergeRequestRef } from '../graphql.ts';
@@ -141,7 +144,8 @@ const concerns = (event: EventRow, userId: number): boolean => {
 };
 
 subscriptionField('userMergeRequestUpdated', {
-  description: 'Follows the merge requests that the caller is assigned to or reviews, and those that they leave.',
+  description:
+    'Follows the merge requests that the caller is assigned to or reviews, their approvals, and those that they leave.',
   type: MergeRequestUpdateRef,
   args: (t) => ({ userId: t({ type: 'UserID', required: true, description: 'The caller.' }) }),
   open: (ctx, { userId }): LiveFilter => {
@@ -157,6 +161,9 @@ subscriptionField('userMergeRequestUpdated', {
           mergeRequestClosed,
           mergeRequestReopened,
           mergeRequestMerged,
+          mergeRequestApproved,
+          mergeRequestUnapproved,
+          mergeRequestReviewed,
         ].map(({ kind }) => kind),
       ),
       concerns: (event) => concerns(event, userId),

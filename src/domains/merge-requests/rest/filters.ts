@@ -29,6 +29,9 @@ const criteria = {
   my_reaction_emoji: text({ max: 255 }).optional(),
 };
 
+/** What is no time is ignored (reference: merge-requests §6). */
+const timeOfDeployment = dateTime().optional().catch(undefined);
+
 /** The parameters that every list of merge requests accepts. */
 export const filters = {
   ...criteria,
@@ -51,8 +54,8 @@ export const filters = {
   updated_after: dateTime().optional(),
   updated_before: dateTime().optional(),
   environment: words.optional(),
-  deployed_after: dateTime().optional(),
-  deployed_before: dateTime().optional(),
+  deployed_after: timeOfDeployment,
+  deployed_before: timeOfDeployment,
   order_by: oneOf(MERGE_REQUEST_ORDERS).default('created_at'),
   sort: oneOf(['asc', 'desc']).default('desc'),
   view: oneOf(['simple']).optional(),
