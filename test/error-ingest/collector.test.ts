@@ -37,14 +37,6 @@ describe('the endpoint for envelopes', () => {
     expect((await idsOf(sender.projectId)).toSorted()).toEqual(ids.toSorted());
   });
 
-  it('is found where the OpenAPI document says', async () => {
-    const { post, key, projectId } = await makeSender(app());
-    const { body } = await app().anonymous.get('/openapi.json');
-    const { servers } = body.paths['/api/{project_id}/envelope/'].post;
-    const path = `${servers[0].url}/api/${projectId}/envelope/?sentry_key=${key.public_key}`;
-    expect((await post(path, eventEnvelope())).status).toBe(200);
-  });
-
   it('takes the event id of the header first, then that of the event, with dashes too, or makes one', async () => {
     const { send, projectId } = await makeSender(app());
     const [a, b] = [newEventId(), newEventId()];

@@ -1,15 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { useFolder } from '../repositories/support.ts';
-import { useApp } from '../support/app.ts';
-import { cases, checkCase, makeWorld } from './merging-cases.ts';
 import { expectedAnswer, expectedStatus, type Situation } from './merging-model.ts';
 
-const app = useApp();
-const folder = useFolder();
-
-/** The soak test tries more, with other seeds. */
-const RUNS = 8;
+// merging-model.soak.test.ts compares the model with merges of random merge requests.
 
 const easy: Situation = {
   method: 'merge',
@@ -42,15 +34,5 @@ describe('the model of merging', () => {
     expect(expectedAnswer(both, { ...fine, conflicts: true })).toBe(405);
     expect(expectedAnswer(easy, { ...fine, conflicts: true })).toBe(422);
     expect([expectedStatus(both, fine), expectedAnswer(both, fine)]).toEqual(['ci_must_pass', 405]);
-  });
-});
-
-describe('merging', () => {
-  it('does what the model and plain git say, for random situations and histories', async () => {
-    const world = await makeWorld(app(), folder());
-    await fc.assert(
-      fc.asyncProperty(cases, (each) => checkCase(app(), world, each)),
-      { numRuns: RUNS, seed: 20_261_122, endOnFailure: true },
-    );
   });
 });

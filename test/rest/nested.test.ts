@@ -57,7 +57,7 @@ describe('parseForm', () => {
       fc.property(value, (written) => {
         expect(plain(parseForm(writeForm(written)))).toEqual(plain(written));
       }),
-      { numRuns: 300 },
+      { numRuns: 60 },
     );
   });
 
