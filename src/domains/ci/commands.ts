@@ -43,6 +43,20 @@ export const isRetryable = ({ status, retried, kind }: JobState): boolean =>
 export const isCancelable = ({ status, retried }: JobState): boolean =>
   !retried && !isComplete({ status }) && status !== 'manual' && status !== 'canceling';
 
+/** @throws DomainError as `playJob` and `retryJob` */
+const getJobToRun = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  variables: readonly JobVariable[],
+): Promise<JobRow> => {
+  const found = await getJob(ctx, project, id);
+  await requireRun(ctx, project, found);
+  await requireNotArchived(ctx, found);
+  if (variables.length > 0 && !maySetVariables(ctx, project)) throw forbidden();
+  return found;
+};
+
 /**
  * Starts a manual job, or a delayed one before its time. One that has ended runs again as a new row. Returns the job
  * that runs.
@@ -56,10 +70,7 @@ export const playJob = async (
   id: number,
   variables: readonly JobVariable[] = [],
 ): Promise<JobRow> => {
-  const found = await getJob(ctx, project, id);
-  await requireRun(ctx, project, found);
-  await requireNotArchived(ctx, found);
-  if (variables.length > 0 && !maySetVariables(ctx, project)) throw forbidden();
+  const found = await getJobToRun(ctx, project, id, variables);
   return ctx.transaction(async (tx) => {
     const { pipeline, job } = await lockJob(tx, project, found);
     if (!isPlayable(job)) throw badRequest('Unplayable Job');
@@ -93,10 +104,7 @@ export const retryJob = async (
   id: number,
   variables: readonly JobVariable[] = [],
 ): Promise<JobRow> => {
-  const found = await getJob(ctx, project, id);
-  await requireRun(ctx, project, found);
-  await requireNotArchived(ctx, found);
-  if (variables.length > 0 && !maySetVariables(ctx, project)) throw forbidden();
+  const found = await getJobToRun(ctx, project, id, variables);
   return ctx.transaction(async (tx) => {
     const { pipeline, job } = await lockJob(tx, project, found);
     if (!isRetryable(job)) throw forbidden('Job is not retryable');

@@ -56,17 +56,7 @@ export const listMembersBelow = (
   filter: MemberFilter,
 ): BatchedList<MemberRow> => {
   const statement = memberStatement(ctx, placeOf(ctx, kind, PARENT), filter);
-  return {
-    rows: async (ids, window) => {
-      const { rows } = await batchedRows<MemberRow>(ids, pageOf(statement, window)).execute(ctx.db);
-      return groupedByParent(rows);
-    },
-    counts: async (ids, atMost) => {
-      const { rows } = await batchedCounts(ids, countedOf(statement, atMost)).execute(ctx.db);
-      return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
-    },
-    cursorOf: (row) => [row.user_id],
-  };
+  return batchedMembers(ctx, statement, (row) => row.user_id);
 };
 
 /** Returns one member. @throws DomainError `not_found` */
@@ -92,18 +82,24 @@ export const listMembershipsOf = (ctx: Context, kind: MemberSource['kind']): Bat
     key: sql`found.id`,
     conditions: [sql`true`],
   };
-  return {
-    rows: async (ids, window) => {
-      const { rows } = await batchedRows<MemberRow>(ids, pageOf(statement, window)).execute(ctx.db);
-      return groupedByParent(rows);
-    },
-    counts: async (ids, atMost) => {
-      const { rows } = await batchedCounts(ids, countedOf(statement, atMost)).execute(ctx.db);
-      return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
-    },
-    cursorOf: (row) => [row.id],
-  };
+  return batchedMembers(ctx, statement, (row) => row.id);
 };
+
+const batchedMembers = (
+  { db }: Pick<Context, 'db'>,
+  statement: Statement,
+  keyOf: (row: MemberRow) => number | null,
+): BatchedList<MemberRow> => ({
+  rows: async (ids, window) => {
+    const { rows } = await batchedRows<MemberRow>(ids, pageOf(statement, window)).execute(db);
+    return groupedByParent(rows);
+  },
+  counts: async (ids, atMost) => {
+    const { rows } = await batchedCounts(ids, countedOf(statement, atMost)).execute(db);
+    return new Map(rows.map((row) => [row.batch_parent_id, row.count]));
+  },
+  cursorOf: (row) => [keyOf(row)],
+});
 
 /** The columns of a MemberRow, from `members m`. */
 const COLUMNS = sql`m.id, m.user_id, m.access_level, m.expires_at, m.created_by_id, m.created_at, m.updated_at,

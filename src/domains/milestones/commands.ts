@@ -27,18 +27,19 @@ import {
 import type { MilestoneStateEvent } from './model.ts';
 import { getMilestone, type MilestoneRow } from './queries.ts';
 
-export interface NewMilestone {
-  readonly title: string;
+/** What a new milestone and a change have in common. */
+export interface MilestoneDetails {
   readonly description?: string | null | undefined;
   readonly due_date?: string | null | undefined;
   readonly start_date?: string | null | undefined;
 }
 
-export interface MilestoneChanges {
+export interface NewMilestone extends MilestoneDetails {
+  readonly title: string;
+}
+
+export interface MilestoneChanges extends MilestoneDetails {
   readonly title?: string | undefined;
-  readonly description?: string | null | undefined;
-  readonly due_date?: string | null | undefined;
-  readonly start_date?: string | null | undefined;
   readonly state_event?: MilestoneStateEvent | undefined;
 }
 

@@ -3,14 +3,14 @@ import { type ContainerKind, getContainerByPath } from '#domains/planning/contai
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { createMilestone, deleteMilestone, updateMilestone } from './commands.ts';
+import { createMilestone, deleteMilestone, type MilestoneDetails, updateMilestone } from './commands.ts';
 import { isExpired, isUpcoming, MILESTONE_STATES, type MilestoneState, milestoneWebUrl } from './model.ts';
 import {
   getMilestoneById,
@@ -160,26 +160,37 @@ builder.queryField('milestone', (t) =>
   }),
 );
 
+const detailInputs = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  description: t.string(),
+  dueDate: t.field({ type: 'Date' }),
+  startDate: t.field({ type: 'Date' }),
+});
+
+interface DetailInputs {
+  readonly description?: string | null | undefined;
+  readonly dueDate?: string | null | undefined;
+  readonly startDate?: string | null | undefined;
+}
+
+const detailsOf = ({ description, dueDate, startDate }: DetailInputs): MilestoneDetails => ({
+  description,
+  due_date: dueDate,
+  start_date: startDate,
+});
+
 mutationField('milestoneCreate', {
   description: 'Creates a milestone of a project or group.',
   input: (t) => ({
     projectPath: t.id({ description: 'One of `projectPath` and `groupPath` is needed.' }),
     groupPath: t.id(),
     title: t.string({ required: true }),
-    description: t.string(),
-    dueDate: t.field({ type: 'Date' }),
-    startDate: t.field({ type: 'Date' }),
+    ...detailInputs(t),
   }),
   payload: { milestone: MilestoneRef },
-  run: async (ctx, { projectPath, groupPath, title, description, dueDate, startDate }) => {
+  run: async (ctx, { projectPath, groupPath, title, ...details }) => {
     const container = await getContainerByPath(ctx, projectPath, groupPath);
     return {
-      milestone: await createMilestone(ctx, container, {
-        title,
-        description,
-        due_date: dueDate,
-        start_date: startDate,
-      }),
+      milestone: await createMilestone(ctx, container, { title, ...detailsOf(details) }),
     };
   },
 });
@@ -189,20 +200,16 @@ mutationField('milestoneUpdate', {
   input: (t) => ({
     id: t.field({ type: 'MilestoneID', required: true }),
     title: t.string(),
-    description: t.string(),
-    dueDate: t.field({ type: 'Date' }),
-    startDate: t.field({ type: 'Date' }),
+    ...detailInputs(t),
     stateEvent: t.field({ type: MilestoneStateEvent }),
   }),
   payload: { milestone: MilestoneRef },
-  run: async (ctx, { id, title, description, dueDate, startDate, stateEvent }) => {
+  run: async (ctx, { id, title, stateEvent, ...details }) => {
     const { container, milestone } = await getMilestoneById(ctx, id);
     return {
       milestone: await updateMilestone(ctx, container, milestone, {
         title: title ?? undefined,
-        description,
-        due_date: dueDate,
-        start_date: startDate,
+        ...detailsOf(details),
         state_event: stateEvent ?? undefined,
       }),
     };

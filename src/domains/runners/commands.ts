@@ -27,11 +27,8 @@ import {
 } from './model.ts';
 import { runnerFields } from './queries.ts';
 
-export interface NewRunner {
-  readonly runner_type: RunnerType;
-  /** Required for a runner of a group, or of a project. Ignored for other types. */
-  readonly group_id?: number | null | undefined;
-  readonly project_id?: number | null | undefined;
+/** What people set on a runner. Absent attributes of a new runner get their default. */
+export interface RunnerAttributes {
   readonly description?: string | null | undefined;
   readonly maintenance_note?: string | null | undefined;
   readonly paused?: boolean | undefined;
@@ -42,6 +39,13 @@ export interface NewRunner {
   readonly access_level?: RunnerAccessLevel | undefined;
   /** Maximum duration of a job, in seconds. */
   readonly maximum_timeout?: number | null | undefined;
+}
+
+export interface NewRunner extends RunnerAttributes {
+  readonly runner_type: RunnerType;
+  /** Required for a runner of a group, or of a project. Ignored for other types. */
+  readonly group_id?: number | null | undefined;
+  readonly project_id?: number | null | undefined;
 }
 
 /**
@@ -99,7 +103,7 @@ export const insertRunner = async (
     })
     .returning(runnerFields)
     .executeTakeFirstOrThrow();
-  tellOfRunner(tx, runnerCreated, runner, place);
+  emitRunnerEvent(tx, runnerCreated, runner, place);
   return { ...runner, token };
 };
 
@@ -169,7 +173,7 @@ export const expiryOf = (settings: StoredSettings, type: string, place: GroupRow
 };
 
 /** Emits an event about a runner in the scope of its group, project or the instance. */
-export const tellOfRunner = (
+export const emitRunnerEvent = (
   tx: Tx,
   definition: typeof runnerCreated,
   runner: RunnerRow,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { credentialsEnded } from '#domains/oauth/events.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
-import { tellOfRunner } from './commands.ts';
+import { emitRunnerEvent } from './commands.ts';
 import { runnerTokenEnded } from './events.ts';
 import { placeOfRunner } from './management.ts';
 import { runnerFields } from './queries.ts';
@@ -20,7 +20,7 @@ export const endWithGrants = defineFollower({
       .returning(runnerFields)
       .execute();
     for (const runner of runners) {
-      tellOfRunner(tx, runnerTokenEnded, runner, await placeOfRunner(tx, runner));
+      emitRunnerEvent(tx, runnerTokenEnded, runner, await placeOfRunner(tx, runner));
     }
   },
 });

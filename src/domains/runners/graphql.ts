@@ -2,13 +2,13 @@ import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
 import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { webUrl } from '#platform/urls.ts';
-import { createRunner } from './commands.ts';
+import { createRunner, type RunnerAttributes } from './commands.ts';
 import type { ManagerRow } from './manager-queries.ts';
 import {
   type CreatedRunner,
@@ -222,20 +222,47 @@ builder.queryField('runners', (t) =>
   ),
 );
 
+/** The inputs for the attributes of a runner. */
+export const attributeInputs = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+  description: t.string(),
+  maintenanceNote: t.string(),
+  paused: t.boolean(),
+  locked: t.boolean({ description: 'Only affects runners of projects.' }),
+  runUntagged: t.boolean(),
+  tagList: t.stringList(),
+  accessLevel: t.field({ type: AccessLevelEnum }),
+  maximumTimeout: t.int(),
+});
+
+interface AttributeInputs {
+  readonly description?: string | null | undefined;
+  readonly maintenanceNote?: string | null | undefined;
+  readonly paused?: boolean | null | undefined;
+  readonly locked?: boolean | null | undefined;
+  readonly runUntagged?: boolean | null | undefined;
+  readonly tagList?: readonly string[] | null | undefined;
+  readonly accessLevel?: RunnerAccessLevel | null | undefined;
+  readonly maximumTimeout?: number | null | undefined;
+}
+
+export const attributesOf = (input: AttributeInputs): RunnerAttributes => ({
+  description: input.description,
+  maintenance_note: input.maintenanceNote,
+  paused: input.paused ?? undefined,
+  locked: input.locked ?? undefined,
+  run_untagged: input.runUntagged ?? undefined,
+  tag_list: input.tagList ?? undefined,
+  access_level: input.accessLevel ?? undefined,
+  maximum_timeout: input.maximumTimeout,
+});
+
 mutationField('runnerCreate', {
   description: 'Creates a runner of the instance (administrators), of a group or of a project (its owners).',
   input: (t) => ({
     runnerType: t.field({ type: TypeEnum, required: true }),
     groupId: t.field({ type: 'GroupID' }),
     projectId: t.field({ type: 'ProjectID' }),
-    description: t.string(),
-    maintenanceNote: t.string(),
-    paused: t.boolean(),
-    locked: t.boolean({ description: 'Only affects runners of projects.' }),
-    runUntagged: t.boolean(),
-    tagList: t.stringList(),
-    accessLevel: t.field({ type: AccessLevelEnum }),
-    maximumTimeout: t.int(),
+    ...attributeInputs(t),
   }),
   payload: { runner: RunnerRef },
   run: async (ctx, input) => ({
@@ -243,14 +270,7 @@ mutationField('runnerCreate', {
       runner_type: input.runnerType,
       group_id: input.groupId,
       project_id: input.projectId,
-      description: input.description,
-      maintenance_note: input.maintenanceNote,
-      paused: input.paused ?? undefined,
-      locked: input.locked ?? undefined,
-      run_untagged: input.runUntagged ?? undefined,
-      tag_list: input.tagList ?? undefined,
-      access_level: input.accessLevel ?? undefined,
-      maximum_timeout: input.maximumTimeout,
+      ...attributesOf(input),
     }),
   }),
 });

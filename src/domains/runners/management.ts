@@ -7,29 +7,10 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { badParameters, badRequest, forbidden, notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { aboutRunner, checkRunner, expiryOf, tellOfRunner, tidyTags } from './commands.ts';
+import { aboutRunner, checkRunner, expiryOf, type RunnerAttributes, emitRunnerEvent, tidyTags } from './commands.ts';
 import { runnerDeleted, runnerTokenReset, runnerUpdated } from './events.ts';
-import {
-  type CreatedRunner,
-  RUNNER_TOKEN_PREFIX,
-  type RunnerAccessLevel,
-  type RunnerRow,
-  shortTokenOf,
-} from './model.ts';
+import { type CreatedRunner, RUNNER_TOKEN_PREFIX, type RunnerRow, shortTokenOf } from './model.ts';
 import { countsOfRunners, getRunner, ownedByIds, runnerFields } from './queries.ts';
-
-/** Absent attributes stay as they are. */
-export interface RunnerChanges {
-  readonly description?: string | null | undefined;
-  readonly maintenance_note?: string | null | undefined;
-  readonly paused?: boolean | undefined;
-  /** Has no effect on runners of groups and of the instance, which are never locked. */
-  readonly locked?: boolean | undefined;
-  readonly run_untagged?: boolean | undefined;
-  readonly tag_list?: readonly string[] | undefined;
-  readonly access_level?: RunnerAccessLevel | undefined;
-  readonly maximum_timeout?: number | null | undefined;
-}
 
 const ATTRIBUTES = [
   'description',
@@ -42,8 +23,8 @@ const ATTRIBUTES = [
   'maximum_timeout',
 ] as const;
 
-/** Changes attributes of a runner. @throws DomainError as `lockOwnRunner`, `invalid` by attribute */
-export const updateRunner = async (ctx: Context, id: number, given: RunnerChanges): Promise<RunnerRow> =>
+/** Changes attributes of a runner. Absent ones stay as they are. @throws DomainError as `lockOwnRunner`, `invalid` by attribute */
+export const updateRunner = async (ctx: Context, id: number, given: RunnerAttributes): Promise<RunnerRow> =>
   ctx.transaction(async (tx) => {
     const before = await lockOwnRunner(tx, id);
     const tags = given.tag_list === undefined ? before.tags : tidyTags(given.tag_list);
@@ -66,7 +47,7 @@ export const updateRunner = async (ctx: Context, id: number, given: RunnerChange
       .where('id', '=', id)
       .returning(runnerFields)
       .executeTakeFirstOrThrow();
-    await tellOfChanges(tx, after, changes);
+    await emitChanges(tx, after, changes);
     return after;
   });
 
@@ -82,7 +63,7 @@ export const deleteRunner = async (ctx: Context, id: number): Promise<void> =>
     if (projects > 1 && !tx.actor.isAdmin) throw forbidden('Runner associated with more than one project');
     const place = await placeOfRunner(tx, runner);
     await tx.db.deleteFrom('runners').where('id', '=', id).execute();
-    tellOfRunner(tx, runnerDeleted, runner, place);
+    emitRunnerEvent(tx, runnerDeleted, runner, place);
   });
 
 const MAX_AT_ONCE = 50;
@@ -116,7 +97,7 @@ export const resetRunnerToken = async (ctx: Context, id: number): Promise<Create
       .where('id', '=', id)
       .returning(runnerFields)
       .executeTakeFirstOrThrow();
-    tellOfRunner(tx, runnerTokenReset, after, place);
+    emitRunnerEvent(tx, runnerTokenReset, after, place);
     return { ...after, token };
   });
 };
@@ -145,7 +126,7 @@ export const assignRunner = async (ctx: Context, given: ProjectRow, runnerId: nu
         .returning('runner_id')
         .executeTakeFirst());
     if (!added) throw badRequest('Runner has already been assigned to the project');
-    await tellOfChanges(tx, runner, ['projects']);
+    await emitChanges(tx, runner, ['projects']);
     return runner;
   });
 };
@@ -170,7 +151,7 @@ export const unassignRunner = async (ctx: Context, given: ProjectRow, runnerId: 
       .where('project_id', '=', project.id)
       .executeTakeFirst();
     if (numDeletedRows === 0n) throw notFound('Runner');
-    await tellOfChanges(tx, runner, ['projects']);
+    await emitChanges(tx, runner, ['projects']);
   });
 };
 
@@ -192,7 +173,7 @@ const lockRunner = async (tx: Tx, id: number): Promise<RunnerRow> => {
   return getRunner(tx, id);
 };
 
-const tellOfChanges = async (tx: Tx, runner: RunnerRow, changes: readonly string[]): Promise<void> => {
+const emitChanges = async (tx: Tx, runner: RunnerRow, changes: readonly string[]): Promise<void> => {
   const about = aboutRunner(runner, await placeOfRunner(tx, runner));
   tx.emit(runnerUpdated, { ...about, payload: { ...about.payload, changes: [...changes] } });
 };

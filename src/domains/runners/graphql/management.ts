@@ -12,7 +12,8 @@ import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import {
-  AccessLevelEnum,
+  attributeInputs,
+  attributesOf,
   filterOf,
   ManagerRef,
   type RunnerArguments,
@@ -146,27 +147,11 @@ mutationField('runnerUpdate', {
   description: 'Changes a runner.',
   input: (t) => ({
     id: t.field({ type: 'CiRunnerID', required: true }),
-    description: t.string(),
-    maintenanceNote: t.string(),
-    paused: t.boolean(),
-    locked: t.boolean({ description: 'Only affects runners of projects.' }),
-    runUntagged: t.boolean(),
-    tagList: t.stringList(),
-    accessLevel: t.field({ type: AccessLevelEnum }),
-    maximumTimeout: t.int(),
+    ...attributeInputs(t),
   }),
   payload: { runner: RunnerRef },
   run: async (ctx, input) => ({
-    runner: await updateRunner(ctx, input.id, {
-      description: input.description,
-      maintenance_note: input.maintenanceNote,
-      paused: input.paused ?? undefined,
-      locked: input.locked ?? undefined,
-      run_untagged: input.runUntagged ?? undefined,
-      tag_list: input.tagList ?? undefined,
-      access_level: input.accessLevel ?? undefined,
-      maximum_timeout: input.maximumTimeout,
-    }),
+    runner: await updateRunner(ctx, input.id, attributesOf(input)),
   }),
 });
 
