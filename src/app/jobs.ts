@@ -19,7 +19,7 @@ import { deleteEvents } from '#domains/error-tracking/errors/deletion.ts';
 import { moveEvents } from '#domains/error-tracking/errors/merging.ts';
 import { mailAboutErrors } from '#domains/error-tracking/errors/notifications.ts';
 import { foldSizes, removeDue } from '#domains/groups/jobs.ts';
-import { tellOwners } from '#domains/hooks/delivery/owner-mails.ts';
+import { mailOwners } from '#domains/hooks/delivery/owner-mails.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
 import { compareClosed } from '#domains/merge-requests/closed-approvals.ts';
@@ -55,7 +55,7 @@ import {
 } from '#domains/repositories/jobs.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { findDueSchedules, runSchedule } from '#domains/schedules/jobs.ts';
-import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
+import { emitExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
@@ -150,7 +150,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(findDueSchedules),
   runnable(runSchedule),
   runnable(mailExpiring),
-  runnable(tellOfExpiringTokens),
+  runnable(emitExpiringTokens),
   runnable(dropUnclaimed),
   runnable(removeFolder),
   runnable(announceCounts),
@@ -159,7 +159,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(deleteEvents),
   runnable(moveEvents),
   runnable(sweepDeliveries),
-  runnable(tellOwners),
+  runnable(mailOwners),
   runnable(sweepOAuth),
   runnable(processLater),
   runnable(archiveTraces),

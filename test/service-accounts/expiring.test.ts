@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
+import { emitExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
 import { Receiver } from '../hooks/receiver.ts';
 import { useApp } from '../support/app.ts';
@@ -22,7 +22,7 @@ const tonight = async () => {
   await app()
     .context()
     .transaction(async (tx) => {
-      tx.enqueue(tellOfExpiringTokens, {});
+      tx.enqueue(emitExpiringTokens, {});
       tx.enqueue(mailExpiring, {});
     });
   await app().settle();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { tellOfExpiringTokens } from '#domains/service-accounts/expiring.ts';
+import { emitExpiringTokens } from '#domains/service-accounts/expiring.ts';
 import { daysAfter } from '#domains/tokens/model.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
 import { useApp } from '../support/app.ts';
@@ -182,7 +182,7 @@ describe('a token with expires_at of today', () => {
       .execute();
     await app()
       .context()
-      .transaction(async (tx) => tx.enqueue(tellOfExpiringTokens, {}));
+      .transaction(async (tx) => tx.enqueue(emitExpiringTokens, {}));
     await app().settle();
     const notices = await db
       .selectFrom('events')

@@ -75,7 +75,7 @@ export const forgetRestrictions = (services: Services): void => {
 };
 
 /** Makes all processes reload the restrictions once the transaction has committed. */
-export const tellOfRestrictions = async (tx: Tx): Promise<void> => {
+export const reloadRestrictions = async (tx: Tx): Promise<void> => {
   await sql`select pg_notify(${RESTRICTIONS_CHANNEL}, '')`.execute(tx.db);
 };
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { OWNER, visibilityLevel, visibilityName, wasAsOpen } from '#domains/access/model.ts';
 import { projectIsVisible } from '#domains/access/policy.ts';
-import { forgetRestrictions, tellOfRestrictions } from '#domains/access/restrictions.ts';
+import { forgetRestrictions, reloadRestrictions } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
@@ -74,7 +74,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   if (attributes.visibility) await requireUnrestricted(ctx, visibilityLevel(attributes.visibility));
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : null;
 
-  return sayingTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const place = parent ? await lockPlaceFor(tx, parent, 'create_subgroup') : null;
       if (place) await requireUnmarked(tx, place);
@@ -154,7 +154,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
   requireProtectionRight(ctx, settings, changes);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
 
-  const updated = await sayingTaken(() =>
+  const updated = await reportTaken(() =>
     ctx.transaction(async (tx) => {
       const parent = found.parent_id === null ? null : await lockNamespace(tx, found.parent_id);
       const mayRename = changes.name !== undefined || changes.path !== undefined;
@@ -194,7 +194,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
       }
       if (avatar_key !== undefined) removeAvatar(tx, before.avatar_key);
       const group = await getGroup(tx, { id: before.id });
-      if (group.ip_restriction_ranges !== before.ip_restriction_ranges) await tellOfRestrictions(tx);
+      if (group.ip_restriction_ranges !== before.ip_restriction_ranges) await reloadRestrictions(tx);
       emitUpdated(tx, before, group, parent);
       return group;
     }),
@@ -218,7 +218,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
   const errors = attributeErrors({ path: found.path }, { topLevel: parent === null });
   if (Object.keys(errors).length > 0) throw invalid(errors);
 
-  return sayingTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const ids = await lockTree(tx, found.id);
       const place = parent ? await lockNamespace(tx, parent.id) : null;
@@ -249,7 +249,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       await refreshAccess(tx, [before.id]);
       const group = await getGroup(tx, { id: before.id });
       // Networks only apply on top-level groups, and the move may change whether this group is one.
-      if (group.ip_restriction_ranges !== null) await tellOfRestrictions(tx);
+      if (group.ip_restriction_ranges !== null) await reloadRestrictions(tx);
       emitUpdated(tx, before, group, place);
       return group;
     }),
@@ -302,7 +302,7 @@ const checkTemplateProject = async (tx: Tx, group: GroupRow, id: number | null |
 };
 
 /** Reports a path that a concurrent request took in the same way as one that was taken before. */
-const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
+const reportTaken = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } catch (error) {

@@ -126,7 +126,7 @@ export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): Batched
     'asc',
   );
 
-/** Lists the groups of which each of many users is a direct member, if the caller can see them. Ordered by name. */
+/** Lists the groups whose direct member each of many users is, as far as the caller can see them, by name. */
 export const listGroupsOfUsers = (ctx: Context, filter: Pick<GroupFilter, 'search'>): BatchedList<GroupRow> =>
   batchedListOf(
     ctx.db,

@@ -4,8 +4,8 @@ import { type GroupAbility, requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup, getNamespace, type NamespaceRow } from './queries.ts';
 
 // A role is checked twice: before a transaction, to answer early, and in it, under a lock. Commands that change members
-// or shares lock the namespace and those above it. Whoever holds these locks therefore knows that no such command is
-// under way: the caller still has the role that a check finds.
+// or shares lock the namespace and those above it. So no such command runs while these locks are held, and the caller
+// keeps the role that a check finds.
 
 /**
  * Locks the namespace and those above it, in order of id, until the transaction ends. Transactions with `shared` locks

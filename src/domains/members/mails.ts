@@ -19,7 +19,7 @@ export const wantsMails = async (tx: Tx, source: MemberSource): Promise<boolean>
 };
 
 /** Notifies up to ten managers of the members about a pending decision. */
-export const tellManagers = async (tx: Tx, source: MemberSource, what: string): Promise<void> => {
+export const notifyManagers = async (tx: Tx, source: MemberSource, what: string): Promise<void> => {
   if (!(await wantsMails(tx, source))) return;
   const { type, full_path } = sourcePayload(source);
   const least = source.kind === 'group' ? OWNER : MAINTAINER;

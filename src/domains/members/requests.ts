@@ -10,7 +10,7 @@ import { badRequest, forbidden, notFound, unauthenticated } from '#platform/erro
 import { isoTime } from '#platform/time.ts';
 import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
 import { checkLevel, findRow, isMember, joinSource, lockManaged, lockSource, placed } from './joining.ts';
-import { tellManagers } from './mails.ts';
+import { notifyManagers } from './mails.ts';
 import { levelOn, type MemberSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
 import { getMember, type MemberRow } from './queries.ts';
@@ -65,7 +65,7 @@ export const requestAccess = async (ctx: Context, source: MemberSource): Promise
     if (!row) throw badRequest('You have already requested access');
     const event = await eventOf(tx, source, row);
     tx.emit(accessRequested, event);
-    await tellManagers(tx, source, `${event.payload.user.name} (@${event.payload.user.username}) requests access`);
+    await notifyManagers(tx, source, `${event.payload.user.name} (@${event.payload.user.username}) requests access`);
     return row;
   });
 };

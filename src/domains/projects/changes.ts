@@ -16,7 +16,7 @@ export const differences = (before: ProjectRow, wanted: Readonly<Record<string, 
 };
 
 /** Leaves former values out if some who can see the project now could not see it before the change. */
-export const toldChanges = <C extends { readonly current: unknown }>(
+export const visibleChanges = <C extends { readonly current: unknown }>(
   changes: Readonly<Record<string, C>>,
   before: ProjectRow,
   after: ProjectRow,

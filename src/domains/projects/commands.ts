@@ -13,7 +13,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
-import { differences, toldChanges } from './changes.ts';
+import { differences, visibleChanges } from './changes.ts';
 import { projectArchived, projectCreated, projectUnarchived, projectUpdated } from './events.ts';
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { type CheckedSource, checkImportSource } from './importing.ts';
@@ -176,7 +176,7 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (level > before.visibility_level) await raiseCeilings(tx, before, level);
     if (level < before.visibility_level) await closeForks(tx, before, level);
     const after = await getProject(tx, { id: before.id });
-    const told = toldChanges(changes, before, after);
+    const told = visibleChanges(changes, before, after);
     tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes: told } });
     // Last, because it cannot be rolled back. If the commit fails, the next change restores the row's branch.
     if (wanted.default_branch !== undefined)

@@ -6,7 +6,7 @@ import { lockNamespace, requireUnmarked } from '#domains/groups/tree.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { toldChanges } from './changes.ts';
+import { visibleChanges } from './changes.ts';
 import { checkLimit, payloadOf, redirect } from './commands.ts';
 import { projectTransferred } from './events.ts';
 import { allowedVisibility, asTaken, checkFree } from './insert.ts';
@@ -55,7 +55,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
       subject: { type: 'Project', id: after.id },
       payload: {
         ...(await payloadOf(tx, after)),
-        changes: toldChanges({ full_path: { previous: before.full_path, current: after.full_path } }, before, after),
+        changes: visibleChanges({ full_path: { previous: before.full_path, current: after.full_path } }, before, after),
       },
     });
     return after;

@@ -117,7 +117,7 @@ export const insertLink = (
   release_id: number,
   { name, url, filepath, link_type }: NewLink,
 ): Promise<ReleaseLinkRow> =>
-  sayingTaken(() =>
+  reportTaken(() =>
     tx.db
       .insertInto('release_links')
       .values({ release_id, name, url, filepath: filepath ?? null, link_type: link_type ?? 'other' })
@@ -132,7 +132,7 @@ const changing = (
   tag: string,
   change: (tx: Tx) => Promise<ReleaseLinkRow>,
 ): Promise<ReleaseLinkRow> =>
-  sayingTaken(() =>
+  reportTaken(() =>
     ctx.transaction(async (tx) => {
       const project = await lockForWrite(tx, seen, tag);
       const link = await change(tx);
@@ -141,7 +141,7 @@ const changing = (
     }),
   );
 
-const sayingTaken = async <T>(run: () => Promise<T>): Promise<T> => {
+const reportTaken = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } catch (error) {

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { OWNER } from '#domains/access/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { tellOfExpiring } from '#domains/tokens/expiring.ts';
+import { notifyExpiring } from '#domains/tokens/expiring.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { isoTime } from '#platform/time.ts';
 import { tokenExpiring } from './events.ts';
@@ -19,7 +19,7 @@ interface Holder {
 /**
  * The job `service-accounts.expiring`: emits events before tokens of service accounts expire (reference: webhooks §3).
  */
-export const tellOfExpiringTokens = defineJob({
+export const emitExpiringTokens = defineJob({
   name: 'service-accounts.expiring',
   input: z.object({}).strict(),
   maxAttempts: 5,
@@ -27,7 +27,7 @@ export const tellOfExpiringTokens = defineJob({
   run: async (ctx) => {
     const { extended_grat_expiry_webhooks_execute: earlier } = await getSettings(ctx);
     const days = earlier ? [...EARLIER_DAYS, ...DAYS] : DAYS;
-    await tellOfExpiring(ctx, { userType: 'service_account', days }, async (tx, tokens) => {
+    await notifyExpiring(ctx, { userType: 'service_account', days }, async (tx, tokens) => {
       const { rows } = await sql<Holder>`
         select u.id, n.id as group_id, n.traversal_ids
         from users u left join namespaces n on n.id = u.provisioned_by_group_id

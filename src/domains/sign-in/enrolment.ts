@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { groupGrace } from '#domains/access/two-factor.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { tellByMail } from '#domains/users/account-mails.ts';
+import { mailSecurityNotice } from '#domains/users/account-mails.ts';
 import { checkGuarded } from '#domains/users/credentials.ts';
 import { verifyPassword } from '#domains/users/password.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
@@ -72,7 +72,7 @@ export const enableTwoFactor = (ctx: Context, { password, code }: Proof): Promis
     const codes = await replaceRecoveryCodes(tx, userId);
     await endOtherSessions(tx, userId);
     tx.emit(twoFactorEnabled, eventFor(userId));
-    await tellByMail(tx, userId, {
+    await mailSecurityNotice(tx, userId, {
       subject: 'Two-factor authentication was enabled',
       what: 'Signing in to your account now requires a code from your authenticator.',
     });
@@ -84,7 +84,7 @@ export const regenerateRecoveryCodes = (ctx: Context, proof: Proof): Promise<rea
   proven(ctx, proof.password, async (tx, userId) => {
     await requireInForce(tx, userId);
     if (!(await verifySecondFactor(tx, userId, proof.code))) return null;
-    await tellByMail(tx, userId, {
+    await mailSecurityNotice(tx, userId, {
       subject: 'Your recovery codes were replaced',
       what: 'Your account has new recovery codes. The old ones no longer work.',
     });
@@ -139,7 +139,7 @@ const forgetFactor = async (tx: Tx, userId: number): Promise<void> => {
     .execute();
   await tx.db.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
   tx.emit(twoFactorDisabled, eventFor(userId));
-  await tellByMail(tx, userId, {
+  await mailSecurityNotice(tx, userId, {
     subject: 'Two-factor authentication was disabled',
     what: 'Signing in to your account now requires only your password.',
   });

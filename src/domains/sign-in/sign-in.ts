@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { getSettings } from '#domains/settings/queries.ts';
-import { tellByMail } from '#domains/users/account-mails.ts';
+import { mailSecurityNotice } from '#domains/users/account-mails.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
 import { requireClientAddress } from '#domains/users/client-addresses.ts';
 import { checkGuarded, checkPassword } from '#domains/users/credentials.ts';
@@ -153,7 +153,7 @@ const enter = async (ctx: Context, userId: number): Promise<string> => {
       .executeTakeFirstOrThrow();
     const refusal = refusalOf({ state });
     if (refusal !== null) throw forbidden(refusal);
-    await tellOfNewAddress(tx, userId);
+    await mailNewAddress(tx, userId);
     await recordSignIn(tx, userId);
     const { value } = await startSession(tx, userId);
     return value;
@@ -171,7 +171,7 @@ const contextOfUser = async (ctx: Context, userId: number): Promise<Context> => 
   return createContextFactory(ctx.services)({ ...ctx, actor });
 };
 
-const tellOfNewAddress = async (tx: Tx, userId: number): Promise<void> => {
+const mailNewAddress = async (tx: Tx, userId: number): Promise<void> => {
   const { ip, userAgent } = tx.client;
   if (ip === null || !(await getSettings(tx)).notify_on_unknown_sign_in) return;
   const { rows } = await sql<{ known: boolean }>`
@@ -180,7 +180,7 @@ const tellOfNewAddress = async (tx: Tx, userId: number): Promise<void> => {
     from users where id = ${userId}`.execute(tx.db);
   if (rows[0]?.known) return;
   const at = tx.clock.now().toISOString().slice(0, 16).replace('T', ' ');
-  await tellByMail(tx, userId, {
+  await mailSecurityNotice(tx, userId, {
     subject: 'New sign-in to your account from an unknown address',
     what: `there was a sign-in to your account from an address that we have not seen before: ${ip} (${agentInWords(userAgent)}), on ${at} UTC.`,
   });

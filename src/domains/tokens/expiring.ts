@@ -25,7 +25,7 @@ const BATCH = 500;
  * after a crash or a repeated run. If a day was missed, the next run sends the notice that is due by then. A notice
  * whose day was before the creation of the token is never due.
  */
-export const tellOfExpiring = async (
+export const notifyExpiring = async (
   ctx: Context,
   { userType, days }: { readonly userType: 'human' | 'service_account'; readonly days: readonly number[] },
   tell: (tx: Tx, tokens: readonly ExpiringToken[]) => Promise<void>,
@@ -62,7 +62,7 @@ export const mailExpiring = defineJob({
   input: z.object({}).strict(),
   maxAttempts: 5,
   cron: '40 1 * * *',
-  run: (ctx) => tellOfExpiring(ctx, { userType: 'human', days: MAIL_DAYS }, mailOwners),
+  run: (ctx) => notifyExpiring(ctx, { userType: 'human', days: MAIL_DAYS }, mailOwners),
 });
 
 const mailOwners = async (tx: Tx, tokens: readonly ExpiringToken[]): Promise<void> => {

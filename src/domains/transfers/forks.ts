@@ -104,7 +104,7 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
     await relate(tx, id, source, await networkOf(tx, source), ceiling);
     const created = await getProject(tx, { id });
     tx.emit(projectCreated, { ...about(created), payload: await payloadOf(tx, created) });
-    await tellOfFork(tx, source, created);
+    await emitFork(tx, source, created);
     await beginImport(tx, created, { import_type: FORK_TYPE, override_params: toJsonb({ branch }) });
     return getProject(tx, { id });
   });
@@ -137,7 +137,7 @@ export const linkFork = async (ctx: Context, given: ProjectRow, from: ProjectRow
     // Visibility limits pass on to the project's own forks.
     await closeForks(tx, project, ceiling);
     const fork = await changed(tx, project, source.id);
-    await tellOfFork(tx, source, fork);
+    await emitFork(tx, source, fork);
     return fork;
   });
 };
@@ -289,7 +289,7 @@ const changed = async (tx: Tx, before: ProjectRow, forked_from_id: number | null
 };
 
 /** The event names the fork only if it is as visible as its source. */
-const tellOfFork = async (tx: Tx, source: ProjectRow, fork: ProjectRow): Promise<void> => {
+const emitFork = async (tx: Tx, source: ProjectRow, fork: ProjectRow): Promise<void> => {
   const { forks_count } = await getProject(tx, { id: source.id });
   const shows = fork.visibility_level > PRIVATE && fork.visibility_level >= source.visibility_level;
   tx.emit(projectForked, {

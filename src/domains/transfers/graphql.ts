@@ -27,7 +27,7 @@ import {
   type ImportFailureRow,
   importFailuresBelow,
   readExportState,
-  tellsProblems,
+  canSeeProblems,
 } from './queries.ts';
 
 const loadExportState = loader(exportStatesByProjects);
@@ -185,7 +185,7 @@ projectField('import', JUDGED, (t) =>
     description: 'Null for a project that was not imported.',
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
-      return found && { ...found, tells: tellsProblems(ctx, project) };
+      return found && { ...found, tells: canSeeProblems(ctx, project) };
     },
   }),
 );

@@ -96,7 +96,7 @@ export const importsByProjects = async (
  * Returns whether the caller may see what went wrong in the project's import. The messages can reveal other servers and
  * the content of the archive.
  */
-export const tellsProblems = (ctx: Context, project: JudgedProject): boolean => can(ctx, project, 'export');
+export const canSeeProblems = (ctx: Context, project: JudgedProject): boolean => can(ctx, project, 'export');
 
 /** Returns the running import that will replace the project, or null. */
 export const findReplacement = async (ctx: Pick<Context, 'db'>, projectId: number): Promise<ImportRow | null> =>

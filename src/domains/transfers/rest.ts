@@ -8,7 +8,7 @@ import { boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.t
 import { route, streamRoute } from '#rest/route.ts';
 import { scheduleExport, scheduleImport } from './commands.ts';
 import { ARCHIVE_TYPE } from './model.ts';
-import { findImport, getExportFile, getExportState, listImportFailures, tellsProblems } from './queries.ts';
+import { findImport, getExportFile, getExportState, listImportFailures, canSeeProblems } from './queries.ts';
 import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
 import { controlRoutes } from './rest/control.ts';
 import { forkRoutes } from './rest/forks.ts';
@@ -105,7 +105,7 @@ export const routes = [
 const etagOf = (key: string): string => `"${createHash('sha256').update(key).digest('base64url')}"`;
 
 const importStatus = async (ctx: Context, project: ProjectRow) => {
-  const problems = tellsProblems(ctx, project)
+  const problems = canSeeProblems(ctx, project)
     ? await listImportFailures(ctx, project.id).rows({ limit: MAX_FAILURES })
     : null;
   return toImportRecord(project, await findImport(ctx, project.id), problems);

@@ -6,7 +6,7 @@ import { webUrl } from '#platform/urls.ts';
  * Mails the user, at the primary address, that the security of the account has changed. `what` is a whole sentence.
  * Accounts with an unconfirmed address get no mail.
  */
-export const tellByMail = async (
+export const mailSecurityNotice = async (
   tx: Tx,
   userId: number,
   { subject, what, to }: { readonly subject: string; readonly what: string; readonly to?: string },

@@ -2,7 +2,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, invalid } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
-import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { reportTaken } from './accounts/conflicts.ts';
 import { emailProblems, externalByDefault } from './accounts/email-rules.ts';
 import { createPersonalNamespace } from './accounts/personal-namespace.ts';
 import { lockUser, userPayload, writeUser } from './accounts/write.ts';
@@ -40,7 +40,7 @@ export const createServiceAccount = async (
   const settings = await getSettings(ctx);
   const email = account.email ?? nowhere(ctx, username);
   await check(ctx, { name, username, email }, account.email);
-  return sayingWhatIsTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       // An address that is derived from the user name is taken exactly when the user name is.
       await takeAddress(tx, email, null, account.email === undefined ? 'Username' : 'Email');
@@ -73,7 +73,7 @@ export const createServiceAccount = async (
  */
 export const updateServiceAccount = async (ctx: Context, id: number, changes: BotAttributes): Promise<UserRow> => {
   await check(ctx, changes, changes.email);
-  return sayingWhatIsTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const before = await lockUser(tx, id);
       const { email } = changes;

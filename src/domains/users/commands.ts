@@ -4,7 +4,7 @@ import { forbidden, invalid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/picture.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { requireAnotherAdministrator } from './accounts/administrators.ts';
-import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { reportTaken } from './accounts/conflicts.ts';
 import { accountErrors, insertAccount, type NewAccount } from './accounts/creation.ts';
 import { setIdentity } from './accounts/identities.ts';
 import { requireConfirmedAddresses } from './accounts/own-addresses.ts';
@@ -56,7 +56,7 @@ export const createUser = async (ctx: Context, input: NewUser): Promise<UserRow>
   const passwordHash = await hashPassword(password);
   const avatarKey = avatar ? await storeAvatar(ctx, avatar) : null;
   const confirmed = skip_confirmation ?? false;
-  return sayingWhatIsTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const user = await insertAccount(tx, attributes, { settings, passwordHash, avatarKey, confirmed });
       if (!confirmed) await sendConfirmation(tx, user.id, user.email);
@@ -104,7 +104,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
   if (Object.keys(errors).length > 0) throw invalid(errors);
   const digest = changes.password === undefined ? null : await hashPassword(changes.password);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
-  return sayingWhatIsTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const before = await lockUser(tx, id);
       if (before.is_admin && changes.admin === false) await requireAnotherAdministrator(tx, id);

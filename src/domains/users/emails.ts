@@ -3,7 +3,7 @@ import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
 import { hit } from '#platform/rate-limit.ts';
-import { tellByMail } from './account-mails.ts';
+import { mailSecurityNotice } from './account-mails.ts';
 import { requireFreeAddress } from './addresses.ts';
 import { attributeErrors } from './attributes.ts';
 import { emailAdded, emailRemoved } from './events.ts';
@@ -64,7 +64,7 @@ export const getEmail = async (ctx: Context, userId: number, id: number): Promis
   return row;
 };
 
-/** Returns the address with that id if the caller may see it, whoever owns it. @throws `not_found` (Email) */
+/** Returns the address with that id, of any user, if the caller may see it. @throws `not_found` (Email) */
 export const getEmailById = async (ctx: Context, id: number): Promise<EmailRow> => {
   const self = requireUser(ctx);
   const row = await ctx.db.selectFrom('emails').select(columns).where('id', '=', id).executeTakeFirst();
@@ -143,7 +143,7 @@ export const addEmail = async (ctx: Context, userId: number, input: NewEmail): P
       user_ids: [userId],
       payload: { user_id: userId, email },
     });
-    await tellByMail(tx, userId, {
+    await mailSecurityNotice(tx, userId, {
       subject: 'An address was added to your account',
       what: `The e-mail address ${email} was added to your account.`,
     });
@@ -195,7 +195,7 @@ export const removeEmail = async (
     await endMailTokens(tx, 'confirm_email', user_id, email);
     await endMailTokens(tx, 'reset_password', user_id, email);
     tx.emit(emailRemoved, { subject: { type: 'User', id: user_id }, user_ids: [user_id], payload: { user_id, email } });
-    await tellByMail(tx, user_id, {
+    await mailSecurityNotice(tx, user_id, {
       subject: 'An address was removed from your account',
       what: `The e-mail address ${email} was removed from your account.`,
     });

@@ -6,7 +6,7 @@ import { DomainError, type FieldErrors, forbidden, invalid } from '#platform/err
 import { networkOf } from '#platform/network.ts';
 import { hit } from '#platform/rate-limit.ts';
 import { digestToken } from '#platform/secrets.ts';
-import { sayingWhatIsTaken } from './accounts/conflicts.ts';
+import { reportTaken } from './accounts/conflicts.ts';
 import { accountErrors, insertAccount } from './accounts/creation.ts';
 import { attributeErrors, passwordErrors } from './attributes.ts';
 import { sendConfirmation } from './mails/confirmation.ts';
@@ -59,7 +59,7 @@ export const register = async (ctx: Context, { password, ...person }: Registrati
   await count(ctx, `sign-ups:email:${person.email.toLowerCase()}`, PER_ADDRESS);
   if (!confirming) {
     const creation = { settings, passwordHash: await hashPassword(password), confirmed: false };
-    await sayingWhatIsTaken(() => ctx.transaction((tx) => createAccount(tx, person, creation)));
+    await reportTaken(() => ctx.transaction((tx) => createAccount(tx, person, creation)));
     return;
   }
   await ctx.transaction(async (tx) => {
@@ -109,7 +109,7 @@ export const confirmSignUp = async (
   if ((await findSignUp(ctx, token)) === null) throw invalid(BAD_LINK);
   refuse(chosenPasswordErrors(settings, password));
   const passwordHash = await hashPassword(password);
-  return sayingWhatIsTaken(() =>
+  return reportTaken(() =>
     ctx.transaction(async (tx) => {
       const taken = await tx.db
         .deleteFrom('sign_ups')

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
-import { tellByMail } from './account-mails.ts';
+import { mailSecurityNotice } from './account-mails.ts';
 import { passwordChanged } from './events.ts';
 import { endMailTokens } from './mail-tokens.ts';
 
@@ -32,7 +32,7 @@ export const setPassword = async (
     user_ids: [userId],
     payload: { user_id: userId, change_required: changeRequired },
   });
-  await tellByMail(tx, userId, {
+  await mailSecurityNotice(tx, userId, {
     subject: 'Your password was changed',
     what: 'The password of your account was changed.',
   });

@@ -18,7 +18,7 @@ import {
   userUnblocked,
   userUnlocked,
 } from './events.ts';
-import { tellDeactivated, tellDecision } from './mails/states.ts';
+import { mailDeactivated, mailDecision } from './mails/states.ts';
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
 import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
@@ -60,7 +60,7 @@ export const moveUser = async (
     if (!allowed.includes(user.state)) throw forbidden(refusal(user.state));
     if (move === 'deactivate') await requireDormant(tx, user);
     if (closes && user.is_admin) await requireAnotherAdministrator(tx, id);
-    if (move === 'approve') tellDecision(tx, user, 'approved');
+    if (move === 'approve') mailDecision(tx, user, 'approved');
     return { user: await setState(tx, user, to, EVENTS[move]), moved: true };
   });
 };
@@ -76,7 +76,7 @@ export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
     const user = await lockUser(tx, id);
     if (user.state !== 'blocked_pending_approval') throw forbidden('User does not have a pending request');
     tell(tx, userRejected, user);
-    tellDecision(tx, user, 'rejected');
+    mailDecision(tx, user, 'rejected');
     await removeAccount(tx, id, { hardDelete: false });
   });
 };
@@ -141,7 +141,7 @@ const setState = async (
   if (refusalOf({ state }) !== null) await endSessionsOf(tx, user.id);
   const moved = await getUser(tx, user.id);
   tell(tx, event, moved);
-  if (state === 'deactivated') await tellDeactivated(tx, moved);
+  if (state === 'deactivated') await mailDeactivated(tx, moved);
   return moved;
 };
 

@@ -237,7 +237,7 @@ export class Lane {
     this.#held.take(job.id);
     try {
       await definition.run(ctx, withoutCron(payload), run);
-      // Completing deletes a job whoever holds it, so these workers must not complete a job that was taken from them.
+      // Completing deletes a job even if another worker holds it. So a worker must not complete a job that was taken away.
       if (signal.aborted && !(await isHeld(pool, owner, job.id)))
         throw new Error('another worker has taken over the job');
       finish('done');

@@ -20,7 +20,7 @@ import type {
 const loadPayload = loader(payloadsByEvents);
 const loadReport = loader(reportsByEvents);
 
-// Everything below shows what an application sent. Whoever may read the error may read all of it.
+// Everything below shows what an application sent. Everyone who may read the error may read all of it.
 const extensions = { viewerIndependent: true } as const;
 
 const SourceLine = builder.objectRef<{ readonly line: number | null; readonly code: string }>(

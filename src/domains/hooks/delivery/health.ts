@@ -4,7 +4,7 @@ import type { Database } from '#platform/db/pool.ts';
 import { webhookAlertStatusChanged } from '../events.ts';
 import { type AlertStatus, alertStatus } from '../model.ts';
 import { LEAST_ROLES } from '../policy.ts';
-import { tellOwners } from './owner-mails.ts';
+import { mailOwners } from './owner-mails.ts';
 import { namespaceIdsOf } from './record.ts';
 
 /** A summary of recent attempts to deliver to a hook. */
@@ -85,7 +85,7 @@ export const applyFindings = async (tx: Tx, findings: readonly Findings[]): Prom
     if (current === 'executable') live.push(row.id);
     else blocked.add(row.id);
     if (previous === current) continue;
-    if (current !== 'executable') tx.enqueue(tellOwners, { webhook_id: row.id }, { key: `hooks.disabled:${row.id}` });
+    if (current !== 'executable') tx.enqueue(mailOwners, { webhook_id: row.id }, { key: `hooks.disabled:${row.id}` });
     tx.emit(webhookAlertStatusChanged, {
       min_access_level: LEAST_ROLES[row.project_id === null ? 'group' : 'project'],
       subject: { type: 'Webhook', id: row.id },

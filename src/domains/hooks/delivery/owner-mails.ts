@@ -14,7 +14,7 @@ const MAX_RECIPIENTS = 100;
 const ONCE_A_DAY = { limit: 1, seconds: 86_400 } as const;
 
 /** The job `hooks.disabled`: mails the people who administer a hook that it was disabled. */
-export const tellOwners = defineJob({
+export const mailOwners = defineJob({
   name: 'hooks.disabled',
   input: z.object({ webhook_id: z.number() }).strict(),
   maxAttempts: 5,

@@ -100,7 +100,7 @@ export const namespaceIdsOf = sql<number[]>`coalesce((
 /**
  * Emits events about new log rows. They carry only ids, because each subscriber reads the rows with their own rights.
  */
-export const tellOfAttempts = (tx: Tx, hooks: readonly RecordedHook[]): void => {
+export const emitAttempts = (tx: Tx, hooks: readonly RecordedHook[]): void => {
   for (const { id, project_id, namespace_ids, attempt_ids } of hooks)
     tx.emit(webhookDeliveryUpdated, {
       subject: { type: 'Webhook', id },

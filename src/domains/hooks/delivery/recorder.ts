@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '#platform/context.ts';
 import { applyFindings, type Findings } from './health.ts';
 import { Notifier } from './notifier.ts';
-import { type Attempt, recordAttempts, tellOfAttempts } from './record.ts';
+import { type Attempt, recordAttempts, emitAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
   readonly probe: boolean;
@@ -38,7 +38,7 @@ export class Recorder {
     this.#notifier = new Notifier({
       tell: async (hooks) => {
         await options.ctx
-          .transaction(async (tx) => tellOfAttempts(tx, hooks))
+          .transaction(async (tx) => emitAttempts(tx, hooks))
           .catch((error: unknown) => options.ctx.log.warn({ err: error }, 'could not notify subscribers of attempts'));
       },
     });
@@ -86,7 +86,7 @@ export class Recorder {
         ctx.transaction(async (tx) => {
           const hooks = await recordAttempts(tx.db, processId, group);
           const told = this.#notifier.due(hooks, failed);
-          tellOfAttempts(tx, told);
+          emitAttempts(tx, told);
           return { hooks, told, blocked: findings.length > 0 ? await applyFindings(tx, findings) : new Set<number>() };
         }),
       'attempts could not be recorded',

@@ -6,7 +6,7 @@ import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform
 import { hit } from '#platform/rate-limit.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { applyFindings } from '../delivery/health.ts';
-import { type Attempt, loggedColumns, tellOfAttempts } from '../delivery/record.ts';
+import { type Attempt, loggedColumns, emitAttempts } from '../delivery/record.ts';
 import { type Outcome, type Outgoing, sendDelivery } from '../delivery/send.ts';
 import { loadTargets } from '../delivery/targets.ts';
 import type { HookOwner } from '../policy.ts';
@@ -85,7 +85,7 @@ export const recordNow = async (
   const [row] = rows;
   // Deleted meanwhile.
   if (!row) throw notFound('Delivery');
-  tellOfAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(container), attempt_ids: [row.id] }]);
+  emitAttempts(tx, [{ id: attempt.webhookId, ...whereabouts(container), attempt_ids: [row.id] }]);
   if (delivered)
     await applyFindings(tx, [
       { webhook_id: attempt.webhookId, succeeded: true, failures: 0, probe: true, gone: false, revives: true },

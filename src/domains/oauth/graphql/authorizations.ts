@@ -4,7 +4,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { type AuthorizedApplication, authorizedApplications, revokeAuthorization } from '../tokens.ts';
 import { ApplicationRef } from './applications.ts';
 
-/** The fields that users may see of an application they have authorised, whoever registered it. */
+/** The fields of an application that all users who have authorised it may see. */
 const AuthorizedApplicationRef = builder.objectRef<AuthorizedApplication>('AuthorizedApplication').implement({
   description: 'An application that the caller has authorised.',
   fields: (t) => ({

@@ -86,8 +86,8 @@ export type ProjectPart = keyof FieldsOfPart;
 export type ProjectParts = readonly ['id' | 'columns', ...ProjectPart[]];
 
 /**
- * A project of which these parts were read. Nothing else can be read of it. Parts that are chosen at run time are not
- * known to the type.
+ * A project with the parts that were read. The type allows access to no other part. It does not know parts that are
+ * chosen at run time.
  */
 export type ProjectWith<Parts extends ProjectParts> = { readonly id: number } & Filled<KnownPart<Parts>>;
 

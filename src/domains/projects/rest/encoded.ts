@@ -48,7 +48,7 @@ const isPlain = (project: ProjectDetails): boolean =>
 const viewOf = (actor: Actor, { access_level, namespace }: ProjectRow): string =>
   `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${namespaceText(namespace)}`;
 
-/** The namespace's columns, none of which can hold a NUL. */
+/** The namespace's columns. None of them can hold a NUL. */
 const namespaceText = (namespace: ProjectNamespace): string => {
   const { id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key } = namespace;
   return [id, name, path, kind, full_path, full_name, parent_id, deletion_marked_on, avatar_key].join('\0');

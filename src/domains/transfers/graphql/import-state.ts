@@ -3,7 +3,7 @@ import { builder } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { ImportRow } from '../model.ts';
-import { importsByProjects, tellsProblems } from '../queries.ts';
+import { importsByProjects, canSeeProblems } from '../queries.ts';
 
 export const loadImport = loader(importsByProjects);
 
@@ -35,7 +35,7 @@ projectField('detailedImportStatus', [...JUDGED, 'import_url'], (t) =>
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
       if (!found) return null;
-      const tells = tellsProblems(ctx, project);
+      const tells = canSeeProblems(ctx, project);
       return { ...found, url: tells ? project.import_url : null, error: tells ? found.import_error : null };
     },
   }),

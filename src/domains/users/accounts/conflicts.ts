@@ -10,7 +10,7 @@ const TAKEN: Readonly<Record<string, string>> = {
 };
 
 /** Runs `run`, and turns a unique violation of a name or address into `conflict`. */
-export const sayingWhatIsTaken = async <T>(run: () => Promise<T>): Promise<T> => {
+export const reportTaken = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } catch (error) {

@@ -45,7 +45,7 @@ interface Creation {
  * Inserts an account with its personal namespace and emits the event. Missing attributes default to the instance
  * settings, or are empty. The caller must have checked the permission and `accountErrors`.
  *
- * @throws `conflict` when the address is taken; a violated constraint when the name is (see `sayingWhatIsTaken`)
+ * @throws `conflict` when the address is taken; a violated constraint when the name is (see `reportTaken`)
  */
 export const insertAccount = async (
   tx: Tx,

@@ -3,7 +3,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail.ts';
 import { webUrl } from '#platform/urls.ts';
-import { tellByMail } from '../account-mails.ts';
+import { mailSecurityNotice } from '../account-mails.ts';
 import { requireFreeAddress, sameAddress } from '../addresses.ts';
 import { emailConfirmed } from '../events.ts';
 import { endMailTokens, findMailToken, issueMailToken, takeMailToken } from '../mail-tokens.ts';
@@ -63,7 +63,7 @@ export const confirmEmail = (ctx: Context, token: string): Promise<string> =>
       primary = user.unconfirmed_email !== null && sameAddress(user.unconfirmed_email, email);
       if (primary) await swapPrimary(tx, user, secondary.email);
       else {
-        await tellByMail(tx, user.id, {
+        await mailSecurityNotice(tx, user.id, {
           subject: 'An address of your account was confirmed',
           what: `The e-mail address ${secondary.email} was confirmed and now belongs to your account.`,
         });
@@ -133,7 +133,7 @@ const swapPrimary = async (tx: Tx, user: Account, email: string): Promise<void> 
     .where('user_id', '=', id)
     .where(sql<boolean>`lower(email) = lower(${email})`)
     .execute();
-  await tellByMail(tx, id, {
+  await mailSecurityNotice(tx, id, {
     subject: 'The address of your account was changed',
     what: `The primary e-mail address of your account is now ${email}.`,
   });

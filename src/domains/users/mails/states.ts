@@ -36,7 +36,7 @@ reject it, which deletes it: POST ${apiUrl(tx, `users/${id}/reject`)}
 };
 
 /** Mails the user that an administrator approved or rejected the account. They hear it at an unconfirmed address too. */
-export const tellDecision = (tx: Tx, { email, username }: UserRow, decision: 'approved' | 'rejected'): void => {
+export const mailDecision = (tx: Tx, { email, username }: UserRow, decision: 'approved' | 'rejected'): void => {
   const text =
     decision === 'approved'
       ? `your account ${username} was approved. You can sign in now: ${webUrl(tx, 'users/sign_in')}`
@@ -45,7 +45,7 @@ export const tellDecision = (tx: Tx, { email, username }: UserRow, decision: 'ap
 };
 
 /** Mails the user that the account was deactivated, if the setting `user_deactivation_emails_enabled` is on. */
-export const tellDeactivated = async (tx: Tx, { email, username, user_type, confirmed_at }: UserRow): Promise<void> => {
+export const mailDeactivated = async (tx: Tx, { email, username, user_type, confirmed_at }: UserRow): Promise<void> => {
   if (user_type !== 'human' || confirmed_at === null) return;
   if (!(await getSettings(tx)).user_deactivation_emails_enabled) return;
   sendMail(tx, {
