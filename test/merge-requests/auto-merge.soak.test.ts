@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { autoMerge } from '#domains/merge-requests/merging/auto-merging.ts';
+import { autoMerge } from '#domains/merge-requests/merging/follow-auto-merges.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { commit, makeMergeRequest, tipOf } from './merge-scene.ts';

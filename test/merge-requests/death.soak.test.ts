@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { connectPorts } from '#app/ports.ts';
-import { autoMerge } from '#domains/merge-requests/merging/auto-merging.ts';
+import { autoMerge } from '#domains/merge-requests/merging/follow-auto-merges.ts';
 import { settleMerges } from '#domains/merge-requests/merging/landing.ts';
 import { mergeMergeRequest } from '#domains/merge-requests/merging.ts';
 import { getMergeRequest } from '#domains/merge-requests/queries.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { MergeRequestFilter } from '#domains/merge-requests/filter.ts';
+import type { MergeRequestFilter } from '#domains/merge-requests/lists/filter.ts';
 import { listMergeRequests, listMergeRequestsBelow, listVisibleMergeRequests } from '#domains/merge-requests/lists.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { List } from '#platform/db/list.ts';

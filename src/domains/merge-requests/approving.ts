@@ -13,9 +13,9 @@ import { definePort } from '#platform/port.ts';
 import { mergeRequestApproved, mergeRequestReviewed, mergeRequestUnapproved } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { getMergeRequest, type MergeRequestRow } from './queries.ts';
-import { setReviewState } from './reviews.ts';
+import { setReviewState } from './reviewing/reviews.ts';
 import { emitApproval, emitMergeRequest } from './snapshot.ts';
-import { diffsByMergeRequestIds } from './version-queries.ts';
+import { diffsByMergeRequestIds } from './versions/queries.ts';
 
 export interface Approve {
   /** The head that the caller has reviewed. */

@@ -6,7 +6,7 @@ import { systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { withdraw } from './approving.ts';
 import { lockMergeRequest, mergeRequestsByIds } from './queries.ts';
-import { headOf, unlessDeleted } from './versions.ts';
+import { headOf, unlessDeleted } from './versions/versions.ts';
 
 /**
  * The job `merge_requests.compare_closed`: after a push, removes the approvals of a closed merge request that were for

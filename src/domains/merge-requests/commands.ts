@@ -18,17 +18,17 @@ import type { MergeRequests } from '#platform/db/tables.ts';
 import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { withdrawAll } from './approving.ts';
-import { endAutoMerge } from './auto-merge.ts';
 import { areRelated, checkBranches, mayCollaborate, refusal, requireSource, requireUnique } from './ends.ts';
 import { mergeRequestClosed, mergeRequestOpened, mergeRequestReopened, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
+import { endAutoMerge } from './merging/auto-merge.ts';
 import { isDraftTitle, squashOnMerge, withDraftMark } from './model.ts';
 import { changePeople, readersWanted, setPeople } from './people.ts';
+import { requestPipelineForTarget } from './pipelines/of-target.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { requestPipelineForTarget } from './target-pipelines.ts';
-import { refreshMergeRequest } from './versions.ts';
+import { refreshMergeRequest } from './versions/versions.ts';
 
 /** Attributes for Developers of the target project. For other callers they are ignored, as v4 clients expect. */
 interface Review extends LabelChanges {

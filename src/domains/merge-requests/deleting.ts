@@ -3,12 +3,12 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { modified } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
+import { tellBlocked } from './blocking/unblocking.ts';
 import { mergeRequestDeleted } from './events.ts';
 import { lockInProject } from './locking.ts';
 import type { MergeRequestRow } from './queries.ts';
 import { removeRefs } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { tellBlocked } from './unblocking.ts';
 
 /**
  * Deletes a merge request with its versions and comments. For owners.

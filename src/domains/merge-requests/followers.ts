@@ -9,16 +9,16 @@ import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { endAutoMerge } from './auto-merge.ts';
 import { compareClosed } from './closed-approvals.ts';
 import { updateMergeRequest } from './commands.ts';
 import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
-import { branchNote } from './pushed-commits.ts';
+import { endAutoMerge } from './merging/auto-merge.ts';
+import { recheckTarget } from './merging/rechecking.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from './queries.ts';
-import { recheckTarget } from './rechecking.ts';
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { refreshMergeRequest } from './versions.ts';
+import { branchNote } from './versions/pushed-commits.ts';
+import { refreshMergeRequest } from './versions/versions.ts';
 
 /** Brings merge requests up to date with pushes to their source and target branches. */
 export const followPushes = defineFollower({

@@ -14,9 +14,9 @@ import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connec
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
-import { AUTO_MERGE_STRATEGY } from './auto-merge.ts';
 import { canUpdateMergeRequest } from './commands.ts';
 import { DETAILED_MERGE_STATUSES, mergeabilityByIds } from './mergeability.ts';
+import { AUTO_MERGE_STRATEGY } from './merging/auto-merge.ts';
 import {
   descriptionProse,
   fullReference,
@@ -34,7 +34,7 @@ import {
   type MergeRequestStats,
   mergeRequestStatsByIds,
 } from './queries.ts';
-import { diffsByMergeRequestIds, type MergeRequestDiffRow } from './version-queries.ts';
+import { diffsByMergeRequestIds, type MergeRequestDiffRow } from './versions/queries.ts';
 
 /** A merge request. Downstream domains add fields with `builder.objectField(MergeRequestRef, ...)`. */
 export const MergeRequestRef = builder.objectRef<MergeRequestRow>('MergeRequest');

@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import type { List, SortKey } from '#platform/db/list.ts';
-import type { MergeRequestFilter } from './filter.ts';
+import type { MergeRequestFilter } from './lists/filter.ts';
 import { findMergeRequests } from './lists/find.ts';
 import { type ListedRow, orderOf } from './lists/order.ts';
 import { isBelowGroup, type Place } from './lists/statements.ts';

@@ -2,12 +2,12 @@ import { isComplete } from '#domains/ci/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, DomainError, unauthenticated } from '#platform/errors.ts';
-import { scheduleAutoMerge } from './auto-merge.ts';
 import { type DetailedMergeStatus, isOfHead, mergeabilityByIds } from './mergeability.ts';
+import { scheduleAutoMerge } from './merging/auto-merge.ts';
 import { failed, land, type MergeOptions, MergeRefused } from './merging/landing.ts';
 import { mayMerge } from './policy.ts';
 import { getMergeRequest, headPipelinesByIds, type MergeRequestRow } from './queries.ts';
-import { refreshNow } from './versions.ts';
+import { refreshNow } from './versions/versions.ts';
 
 export interface Merge extends MergeOptions {
   /** The head that the caller has seen. */

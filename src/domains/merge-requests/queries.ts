@@ -11,9 +11,9 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
-import { conditions, type MergeRequestFilter } from './filter.ts';
+import { conditions, type MergeRequestFilter } from './lists/filter.ts';
 
-export type { MergeRequestFilter } from './filter.ts';
+export type { MergeRequestFilter } from './lists/filter.ts';
 
 export interface MergeRequestRow extends Selectable<MergeRequests> {
   /** The full path of its target project. */

@@ -17,7 +17,7 @@ import { mergeRequestChecked, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { refreshMergeRequest } from './versions.ts';
+import { refreshMergeRequest } from './versions/versions.ts';
 
 // A rebase is durable like a merge. The request is stored in `merge_requests.rebasing` with its job. The job makes the
 // commits, stores what is about to land, and moves the branch with the events of a push. If the process dies in between,

@@ -18,7 +18,7 @@ import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { removedInV5 } from '#rest/v5.ts';
-import { firstDeployedToProduction } from './deployed.ts';
+import { firstDeployedToProduction } from './lists/deployed.ts';
 import { mergeabilityByIds } from './mergeability.ts';
 import {
   descriptionProse,
@@ -30,7 +30,7 @@ import {
 } from './model.ts';
 import { mayMerge } from './policy.ts';
 import { headPipelinesByIds, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
-import { diffsByMergeRequestIds } from './version-queries.ts';
+import { diffsByMergeRequestIds } from './versions/queries.ts';
 
 /** The simple record (`view=simple`). */
 const simple = {

@@ -15,9 +15,9 @@ import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
-import { createMergeRequestRule, deleteMergeRequestRule, updateMergeRequestRule } from '../approval-rules.ts';
 import { MergeRequestRef } from '../graphql.ts';
 import { getMergeRequest } from '../queries.ts';
+import { createMergeRequestRule, deleteMergeRequestRule, updateMergeRequestRule } from '../reviewing/approval-rules.ts';
 
 const rulesOf = rulesLoader('merge_request_id');
 

@@ -1,7 +1,7 @@
 import { builder } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { addBlock, type Blocking, blockingByIds, removeBlock } from '../blocks.ts';
+import { addBlock, type Blocking, blockingByIds, removeBlock } from '../blocking/blocks.ts';
 import { MergeRequestRef } from '../graphql.ts';
 import { mergeRequestsByIds } from '../queries.ts';
 import { findNamed, named } from './named.ts';

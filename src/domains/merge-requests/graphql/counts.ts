@@ -1,7 +1,7 @@
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { loader } from '#graphql/loaders.ts';
-import { openCountsByProjects } from '../counts.ts';
+import { openCountsByProjects } from '../lists/counts.ts';
 
 const loadOpenCount = loader(openCountsByProjects);
 

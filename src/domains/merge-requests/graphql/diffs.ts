@@ -12,7 +12,7 @@ import {
   diffStatsByDiffIds,
   listDiffCommitsBelow,
   listDiffCommitsWithoutMerges,
-} from '../version-queries.ts';
+} from '../versions/queries.ts';
 
 // The files and commits of the newest version of a merge request.
 

@@ -8,7 +8,7 @@ import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from
 import { deleteMergeRequest } from '../deleting.ts';
 import { MergeRequestRef } from '../graphql.ts';
 import type { MergeRequestRow } from '../queries.ts';
-import { requestReviewAgain } from '../reviewers.ts';
+import { requestReviewAgain } from '../reviewing/reviewers.ts';
 import { findNamed as find, type Named, named } from './named.ts';
 
 const NewState = builder.enumType('MergeRequestNewState', {

@@ -3,8 +3,8 @@ import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import { loadStats, MergeRequestRef } from '../graphql.ts';
-import { reviewersWhoMayMerge } from '../reviewers-rights.ts';
-import { reviewStatesByIds } from '../reviews.ts';
+import { reviewStatesByIds } from '../reviewing/reviews.ts';
+import { reviewersWhoMayMerge } from '../reviewing/rights.ts';
 
 // The reviewers of a merge request: users, with what they have done about it.
 

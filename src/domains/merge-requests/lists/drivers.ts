@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
-import { deploymentsOf } from '../deployed.ts';
-import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from '../filter.ts';
+import { deploymentsOf } from './deployed.ts';
+import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
 import { withLabel, withMilestone } from './linked.ts';
 import type { Place } from './statements.ts';
 

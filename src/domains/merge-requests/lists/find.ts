@@ -5,8 +5,8 @@ import type { Context } from '#platform/context.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
-import type { MergeRequestFilter } from '../filter.ts';
 import { driversOf, ofPlace, stateDriver } from './drivers.ts';
+import type { MergeRequestFilter } from './filter.ts';
 import { cursorOf, type ListedRow, orderOf } from './order.ts';
 import {
   byProject,

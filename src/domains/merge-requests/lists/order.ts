@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { CursorValues } from '#platform/cursor.ts';
-import type { MergeRequestFilter } from '../filter.ts';
 import type { MergeRequestRow } from '../queries.ts';
+import type { MergeRequestFilter } from './filter.ts';
 import { withLabel, withMilestone } from './linked.ts';
 
 /** A row of a list, with the computed part of its sort key if there is one. */

@@ -3,7 +3,7 @@ import { mergeRequestIsVisible } from '#domains/planning/visibility.ts';
 import type { Actor } from '#platform/context.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
-import { conditions, type MergeRequestFilter } from '../filter.ts';
+import { conditions, type MergeRequestFilter } from './filter.ts';
 import type { Order } from './order.ts';
 
 // Decision 41 explains how a page is found. Each statement first finds ids and sort keys. The columns are then joined to

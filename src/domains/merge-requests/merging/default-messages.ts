@@ -2,9 +2,9 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
 import type { Context } from '#platform/context.ts';
-import { mergeMessage, squashMessage } from '../messages.ts';
 import type { MergeRequestRow } from '../queries.ts';
 import { factsOf, MAX_COMMITS, oldestOf } from './message-facts.ts';
+import { mergeMessage, squashMessage } from './messages.ts';
 
 /** Returns the messages that a merge by the caller would write now. Null if there is nothing to merge. */
 export const defaultMessages = async (

@@ -19,16 +19,16 @@ import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { mergeRequestMerged, mergeRequestUpdated } from '../events.ts';
 import { lockInProject } from '../locking.ts';
-import { findMerge } from '../merge-ref.ts';
 import { isBlocked } from '../mergeability.ts';
-import { mergeMessage, squashMessage } from '../messages.ts';
 import { squashOnMerge } from '../model.ts';
 import { mayMerge } from '../policy.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { removeMergeRefLater } from '../refs.ts';
 import { emitMergeRequest } from '../snapshot.ts';
-import { refreshMergeRequest } from '../versions.ts';
+import { refreshMergeRequest } from '../versions/versions.ts';
+import { findMerge } from './merge-ref.ts';
 import { authorOf, factsOf, MAX_COMMITS, oldestOf } from './message-facts.ts';
+import { mergeMessage, squashMessage } from './messages.ts';
 
 // A merge is one durable step. Its commits are made first; nothing names them. Then the merge request is locked, with
 // what is about to land. Then the branch moves, with the events of a push. Then the merge request is merged. If the

@@ -3,10 +3,10 @@ import { commitEmail } from '#domains/users/commit-email.ts';
 import { usersByIds } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit, Identity } from '#platform/git/types.ts';
-import type { MessageFacts } from '../messages.ts';
 import { fullReference, mergeRequestWebUrl } from '../model.ts';
 import { type MergeRequestRow, mergeRequestStatsByIds } from '../queries.ts';
 import { issuesClosedBy } from '../references.ts';
+import type { MessageFacts } from './messages.ts';
 
 /** How many commits messages may name. */
 export const MAX_COMMITS = 100;

@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { Commit } from '#platform/git/types.ts';
 import type { MergeRequestRow } from '../queries.ts';
-import { listDiffCommits } from '../version-queries.ts';
+import { listDiffCommits } from '../versions/queries.ts';
 
 interface Pick {
   /** The branch that gets the new commit. */

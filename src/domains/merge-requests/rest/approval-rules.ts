@@ -9,7 +9,7 @@ import {
   getMergeRequestRule,
   listMergeRequestRules,
   updateMergeRequestRule,
-} from '../approval-rules.ts';
+} from '../reviewing/approval-rules.ts';
 import { findMergeRequest as find, one } from './one.ts';
 
 const tag = 'Approvals';

@@ -5,7 +5,7 @@ import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { addBlock, type Block, listBlocks, removeBlock } from '../blocks.ts';
+import { addBlock, type Block, listBlocks, removeBlock } from '../blocking/blocks.ts';
 import { mergeRequestsByIds } from '../queries.ts';
 import { mergeRequestListRecord, toMergeRequests } from '../record.ts';
 import { findMergeRequest, one } from './one.ts';

@@ -3,8 +3,8 @@ import { getProject } from '#domains/projects/queries.ts';
 import { badRequest } from '#platform/errors.ts';
 import { dateTime, idOrPath, text } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
-import { addToChangelog, changelogSection } from '../changelog.ts';
-import { VERSION } from '../changelog-text.ts';
+import { addToChangelog, changelogSection } from '../changelog/changelog.ts';
+import { VERSION } from '../changelog/text.ts';
 
 const tag = 'Repositories';
 const path = '/projects/:id/repository/changelog';

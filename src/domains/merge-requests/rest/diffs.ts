@@ -2,9 +2,9 @@ import { commitRecord, diffFileRecord, toDiff } from '#domains/repositories/reco
 import { readPage } from '#platform/paging.ts';
 import { boolean } from '#rest/params.ts';
 import { listRoute, type Route, route, streamRoute } from '#rest/route.ts';
-import { rawDiffText } from '../raw-diffs.ts';
 import { mergeRequestChangesRecord } from '../record.ts';
-import { findRawDiff, listDiffCommits, listDiffFiles } from '../version-queries.ts';
+import { findRawDiff, listDiffCommits, listDiffFiles } from '../versions/queries.ts';
+import { rawDiffText } from '../versions/raw-diffs.ts';
 import { findMergeRequest as find, one, wholeRecord } from './one.ts';
 import { toDiffCommit, toDiffFile } from './version-record.ts';
 

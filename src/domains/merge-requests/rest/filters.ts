@@ -9,7 +9,7 @@ import {
   type MergeRequestFilter,
   type MergeRequestScope,
   type Person,
-} from '../filter.ts';
+} from '../lists/filter.ts';
 import { MERGE_REQUEST_STATES } from '../model.ts';
 
 const words = text({ max: 1_000 });

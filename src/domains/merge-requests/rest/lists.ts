@@ -9,8 +9,8 @@ import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import { boolean, commaList, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route } from '#rest/route.ts';
 import { listMergeRequests, listVisibleMergeRequests } from '../lists.ts';
+import { recheckMergeStatuses } from '../merging/rechecking.ts';
 import type { MergeRequestRow } from '../queries.ts';
-import { recheckMergeStatuses } from '../rechecking.ts';
 import { anyMergeRequestRecord, toMergeRequests, toSimpleMergeRequest } from '../record.ts';
 import { filterOf, filters, filterRules as rules, scope } from './filters.ts';
 

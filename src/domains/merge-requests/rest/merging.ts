@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { boolean, exclusive, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
-import { cancelAutoMerge } from '../auto-merge.ts';
+import { cancelAutoMerge } from '../merging/auto-merge.ts';
 import { mergeMergeRequest } from '../merging.ts';
 import { requestRebase } from '../rebasing.ts';
 import { mergeRequestRecord } from '../record.ts';
-import { getMergeRefCommit } from '../versions.ts';
+import { getMergeRefCommit } from '../versions/versions.ts';
 import { findMergeRequest, one, wholeRecord } from './one.ts';
 
 const tag = 'Merge requests';

@@ -4,8 +4,8 @@ import { commitWebUrl } from '#domains/repositories/model.ts';
 import { commitRecord, diffFileRecord } from '#domains/repositories/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
-import { withFileNames } from '../raw-diffs.ts';
-import type { DiffCommitRow, DiffFileRow, MergeRequestDiffRow } from '../version-queries.ts';
+import type { DiffCommitRow, DiffFileRow, MergeRequestDiffRow } from '../versions/queries.ts';
+import { withFileNames } from '../versions/raw-diffs.ts';
 
 const version = {
   id: z.int(),

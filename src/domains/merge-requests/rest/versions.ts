@@ -2,7 +2,7 @@ import { toDiff } from '#domains/repositories/record.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { findRawDiff, getVersion, listVersionCommits, listVersionFiles, listVersions } from '../version-queries.ts';
+import { findRawDiff, getVersion, listVersionCommits, listVersionFiles, listVersions } from '../versions/queries.ts';
 import { findMergeRequest, one } from './one.ts';
 import {
   mergeRequestVersionRecord,

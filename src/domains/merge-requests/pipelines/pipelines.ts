@@ -10,11 +10,11 @@ import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { refreshMergeRef } from './merge-ref.ts';
-import { mergeabilityByIds } from './mergeability.ts';
-import { mergeRequestWebUrl } from './model.ts';
-import { type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
-import { headRef, mergeRef } from './refs.ts';
+import { mergeabilityByIds } from '../mergeability.ts';
+import { refreshMergeRef } from '../merging/merge-ref.ts';
+import { mergeRequestWebUrl } from '../model.ts';
+import { type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { headRef, mergeRef } from '../refs.ts';
 
 /**
  * Creates a pipeline for the merge request (reference: ci §2): of the merged result if the project has

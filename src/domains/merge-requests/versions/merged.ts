@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mergeRequestMerged } from './events.ts';
+import { mergeRequestMerged } from '../events.ts';
 
 /** Files deleted in one transaction. Each may hold a patch of hundreds of KiB. */
 const FILES_AT_ONCE = 1_000;

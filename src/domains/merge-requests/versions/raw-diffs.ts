@@ -2,8 +2,8 @@ import { Readable } from 'node:stream';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import type { MergeRequestRow } from './queries.ts';
-import { type DiffFileRow, diffsByMergeRequestIds, listDiffFiles } from './version-queries.ts';
+import type { MergeRequestRow } from '../queries.ts';
+import { type DiffFileRow, diffsByMergeRequestIds, listDiffFiles } from './queries.ts';
 
 const FILES_AT_ONCE = 20;
 

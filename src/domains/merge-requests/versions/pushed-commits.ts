@@ -2,8 +2,8 @@ import type { SystemNote } from '#domains/planning/system-notes.ts';
 import { MAX_TITLE } from '#domains/planning/texts.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
-import { isDraftTitle, withDraftMark } from './model.ts';
-import type { MergeRequestRow } from './queries.ts';
+import { isDraftTitle, withDraftMark } from '../model.ts';
+import type { MergeRequestRow } from '../queries.ts';
 
 /** The system note of a push lists so many commits. */
 const MAX_LISTED = 100;

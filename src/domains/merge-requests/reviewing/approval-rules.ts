@@ -8,8 +8,8 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
-import { canUpdateMergeRequest } from './commands.ts';
-import { lockMergeRequest, type MergeRequestRow } from './queries.ts';
+import { canUpdateMergeRequest } from '../commands.ts';
+import { lockMergeRequest, type MergeRequestRow } from '../queries.ts';
 
 // Rules of one merge request. Once it has any, they count instead of those that people wrote for its project
 // (`governanceOf`).

@@ -3,8 +3,8 @@ import { LIST_SCOPES, SEARCHED, type Searched } from '#domains/planning/list-fil
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import type { SortDirection } from '#platform/paging.ts';
+import type { MergeRequestState } from '../model.ts';
 import { type DeployedFilter, deploymentsOf, wasDeployed } from './deployed.ts';
-import type { MergeRequestState } from './model.ts';
 
 /** Which merge requests a list covers. All but `all` are empty for anonymous callers. */
 export const MERGE_REQUEST_SCOPES = [...LIST_SCOPES, 'reviews_for_me'] as const;

@@ -6,12 +6,12 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
-import { mergeRequestUpdated } from './events.ts';
-import { lockInProject } from './locking.ts';
-import type { Merge } from './merging.ts';
-import { mayMerge } from './policy.ts';
-import { getMergeRequest, type MergeRequestRow } from './queries.ts';
-import { emitMergeRequest } from './snapshot.ts';
+import { mergeRequestUpdated } from '../events.ts';
+import { lockInProject } from '../locking.ts';
+import type { Merge } from '../merging.ts';
+import { mayMerge } from '../policy.ts';
+import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
+import { emitMergeRequest } from '../snapshot.ts';
 
 // Auto-merge is a state of the merge request: `merge_when_pipeline_succeeds`, who has set it (`merge_user_id`), and how
 // to merge (`merge_params`). The follower `merge_requests.auto_merge` decides when to merge (merging/auto-merging.ts).

@@ -6,10 +6,10 @@ import { findProject, type ProjectRow, projectsByIds, ROW } from '#domains/proje
 import { branchRef } from '#domains/repositories/model.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mergeRequestChecked } from './events.ts';
-import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from './queries.ts';
-import { emitMergeRequest } from './snapshot.ts';
-import { refreshMergeRequest, unlessDeleted } from './versions.ts';
+import { mergeRequestChecked } from '../events.ts';
+import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from '../queries.ts';
+import { emitMergeRequest } from '../snapshot.ts';
+import { refreshMergeRequest, unlessDeleted } from '../versions/versions.ts';
 
 /**
  * Enqueues a check of those merge requests of a list whose merge status is stale. Only for callers who are at least

@@ -13,16 +13,16 @@ import { DomainError } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
 import type { Commit, PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { withdraw } from './approving.ts';
-import { autoMergeOf, endAutoMerge } from './auto-merge.ts';
+import { withdraw } from '../approving.ts';
+import { mergeRequestChecked, mergeRequestPrepared, mergeRequestUpdated } from '../events.ts';
+import { autoMergeOf, endAutoMerge } from '../merging/auto-merge.ts';
+import { findMerge, refreshMergeRef } from '../merging/merge-ref.ts';
+import { createPipelineOfHead } from '../pipelines/pipelines.ts';
+import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { headRef, mergeRef } from '../refs.ts';
+import { emitMergeRequest } from '../snapshot.ts';
 import { collapsedFiles } from './collapsing.ts';
-import { mergeRequestChecked, mergeRequestPrepared, mergeRequestUpdated } from './events.ts';
-import { findMerge, refreshMergeRef } from './merge-ref.ts';
-import { createPipelineOfHead } from './pipelines.ts';
 import { branchNote, draftMark, knownCommits, pushNote } from './pushed-commits.ts';
-import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
-import { headRef, mergeRef } from './refs.ts';
-import { emitMergeRequest } from './snapshot.ts';
 
 // A version is the diff from the merge base to the head of the source branch, with its commits, as they were at one
 // moment. Refs in the target project keep the commits, so a version outlives the branch, and the fork.

@@ -7,7 +7,7 @@ import { getFile, readWhole } from '#domains/repositories/files.ts';
 import { type Commit, TAGS, tagName } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, unprocessable } from '#platform/errors.ts';
-import { type ChangelogEntry, compareVersions, sectionOf, versionOf, withSection } from './changelog-text.ts';
+import { type ChangelogEntry, compareVersions, sectionOf, versionOf, withSection } from './text.ts';
 
 /** The options of a section. */
 export interface ChangelogInput {

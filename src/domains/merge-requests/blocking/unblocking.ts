@@ -4,10 +4,10 @@ import { findProject } from '#domains/projects/queries.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mergeRequestChecked, mergeRequestMerged } from './events.ts';
-import { lockMergeRequest, mergeRequestsByIds } from './queries.ts';
-import { emitMergeRequest } from './snapshot.ts';
-import { unlessDeleted } from './versions.ts';
+import { mergeRequestChecked, mergeRequestMerged } from '../events.ts';
+import { lockMergeRequest, mergeRequestsByIds } from '../queries.ts';
+import { emitMergeRequest } from '../snapshot.ts';
+import { unlessDeleted } from '../versions/versions.ts';
 
 /** Tells those merge requests that wait for one that was merged. */
 export const followBlocks = defineFollower({

@@ -1,7 +1,7 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { MergeRequestRow } from './queries.ts';
-import { mergeRef } from './refs.ts';
+import type { MergeRequestRow } from '../queries.ts';
+import { mergeRef } from '../refs.ts';
 
 interface Tips {
   /** The tip of the target branch. */

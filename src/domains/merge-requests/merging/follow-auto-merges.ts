@@ -6,11 +6,11 @@ import { type Context, systemActor } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { autoMergeOf, endAutoMerge } from '../auto-merge.ts';
 import { mergeabilityByIds } from '../mergeability.ts';
 import { mergeDue } from '../merging.ts';
 import { mayMerge } from '../policy.ts';
 import { lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { autoMergeOf, endAutoMerge } from './auto-merge.ts';
 
 /** Events after which a merge request may have become mergeable start with these. */
 const DECISIVE = [

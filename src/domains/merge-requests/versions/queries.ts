@@ -7,7 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { MergeRequestDiffCommits, MergeRequestDiffFiles, MergeRequestDiffs } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
-import type { MergeRequestRow } from './queries.ts';
+import type { MergeRequestRow } from '../queries.ts';
 
 // Reads the versions of merge requests, with their commits and files.
 

@@ -4,11 +4,11 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
-import { canUpdateMergeRequest } from './commands.ts';
-import { mergeRequestChecked } from './events.ts';
-import { lockInProject } from './locking.ts';
-import { type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
-import { emitMergeRequest } from './snapshot.ts';
+import { canUpdateMergeRequest } from '../commands.ts';
+import { mergeRequestChecked } from '../events.ts';
+import { lockInProject } from '../locking.ts';
+import { type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { emitMergeRequest } from '../snapshot.ts';
 
 // A merge request may be blocked by others, also of other projects: it can be merged once all of them are merged.
 

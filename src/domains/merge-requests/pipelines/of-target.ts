@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
+import type { MergeRequestRow } from '../queries.ts';
+import { refreshNow } from '../versions/versions.ts';
 import { createPipelineOfHead, pipelineRequest } from './pipelines.ts';
-import type { MergeRequestRow } from './queries.ts';
-import { refreshNow } from './versions.ts';
 
 /** Enqueues a pipeline for the new target branch. Callers without an account get none. */
 export const requestPipelineForTarget = (tx: Tx, row: Pick<MergeRequestRow, 'id' | 'diff_head_sha'>): void => {
