@@ -1,12 +1,12 @@
 import { expireArtifacts, expireProject } from '#domains/artifacts/jobs.ts';
 import { unlockArtifacts } from '#domains/artifacts/locking.ts';
-import { cancelRedundant } from '#domains/ci/auto-cancel.ts';
 import { cancelChild, followDownstream, startBridge } from '#domains/ci/bridges.ts';
-import { createRequestedPipeline, forgetCreationRequests } from '#domains/ci/creation-requests.ts';
+import { cancelRedundant } from '#domains/ci/creation/auto-cancel.ts';
+import { createForPush } from '#domains/ci/creation/pushes.ts';
+import { createRequestedPipeline, forgetCreationRequests } from '#domains/ci/creation/requests.ts';
 import { assignResource, dropPipelineRefs, endBridge, startDelayedJob } from '#domains/ci/jobs.ts';
+import { sweepJobs } from '#domains/ci/processing/sweeps.ts';
 import { processLater } from '#domains/ci/processing.ts';
-import { createForPush } from '#domains/ci/pushes.ts';
-import { sweepJobs } from '#domains/ci/sweeps.ts';
 import { pruneUses } from '#domains/deprecations/jobs.ts';
 import { syncAll, syncGroup } from '#domains/directory/jobs.ts';
 import { stopDueEnvironments } from '#domains/environments/jobs.ts';

@@ -1,7 +1,7 @@
 import { globallyAllowedNetworks, labelsOpenTo } from '#domains/access/restrictions.ts';
 import { readerOfArtifacts } from '#domains/artifacts/ci-files.ts';
 import { isDependencyOf } from '#domains/artifacts/queries.ts';
-import { artifactReader } from '#domains/ci/artifact-files.ts';
+import { artifactReader } from '#domains/ci/creation/artifact-files.ts';
 import { dependsOn } from '#domains/ci/dependencies.ts';
 import { describeMergeRequest } from '#domains/ci/hook-relatives.ts';
 import { openLabels } from '#domains/external-authorization/labels.ts';

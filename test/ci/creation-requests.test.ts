@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { createRequestedPipeline, forgetCreationRequests } from '#domains/ci/creation-requests.ts';
+import { createRequestedPipeline, forgetCreationRequests } from '#domains/ci/creation/requests.ts';
 import { sealValue } from '#domains/ci/sealed-values.ts';
 import { useApp } from '../support/app.ts';
 import { mutate } from '../support/graphql.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { statusOf } from '#domains/ci/model.ts';
-import { statusOfJobs } from '#domains/ci/status.ts';
+import { statusOfJobs } from '#domains/ci/processing/status.ts';
 import { finishJob, runJobs } from '#domains/ci/transitions.ts';
 import { useApp } from '../support/app.ts';
 import { pipelineScene } from './pipeline-scene.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { cancelRedundant } from '#domains/ci/auto-cancel.ts';
-import { sweepJobs } from '#domains/ci/sweeps.ts';
+import { cancelRedundant } from '#domains/ci/creation/auto-cancel.ts';
+import { sweepJobs } from '#domains/ci/processing/sweeps.ts';
 import { finishJob, recordContact, runJobs } from '#domains/ci/transitions.ts';
 import { useApp } from '../support/app.ts';
 import { pipelineScene } from './pipeline-scene.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CI_STATUSES, type CiStatus } from '#domains/ci/model.ts';
-import { nextSteps, type ProgressPart } from '#domains/ci/progress.ts';
-import { statusOfJobs } from '#domains/ci/status.ts';
+import { nextSteps, type ProgressPart } from '#domains/ci/processing/progress.ts';
+import { statusOfJobs } from '#domains/ci/processing/status.ts';
 
 const job = fc.record({ status: fc.constantFrom(...CI_STATUSES), allow_failure: fc.boolean() });
 type Job = { readonly status: CiStatus; readonly allow_failure: boolean };

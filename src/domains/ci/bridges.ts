@@ -23,10 +23,10 @@ import { type CiStatus, isComplete, statusOf } from './model.ts';
 import { jobOptions } from './options.ts';
 import { pipelineVariables } from './pipeline-variables.ts';
 import { predefinedVariables } from './predefined.ts';
+import { skippedAfter } from './processing/progress.ts';
+import { ownJobs } from './processing/rows.ts';
 import { lockPipeline, lockPipelineOf, processPipeline } from './processing.ts';
-import { skippedAfter } from './progress.ts';
 import { findPipelineByKey, type JobRow, jobByIdIn, type PipelineRow, pipelinesByIds } from './queries.ts';
-import { ownJobs } from './rows.ts';
 import { finishJob } from './transitions.ts';
 import { readUserVariables } from './user-variables.ts';
 

@@ -14,11 +14,11 @@ import { outdatedDeployments } from './outdated-deployments.ts';
 import { eventScope, pipelinePayload } from './payloads.ts';
 import { pipelineVariables } from './pipeline-variables.ts';
 import { maySetVariables, requireCancel, requireRun } from './policy.ts';
+import { queueStep, skippedAfter } from './processing/progress.ts';
+import { cancelRows, ownJobs, replaceRows } from './processing/rows.ts';
 import { type LockedPipeline, lockPipeline, processPipeline } from './processing.ts';
-import { queueStep, skippedAfter } from './progress.ts';
 import { getJob, getPipeline, type JobRow, jobByIdIn, type PipelineRow } from './queries.ts';
 import { restorePipelineRef } from './refs.ts';
-import { cancelRows, ownJobs, replaceRows } from './rows.ts';
 import { sealValue } from './sealed-values.ts';
 
 /** A variable that a person gives to a manual job. */

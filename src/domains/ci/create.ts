@@ -5,7 +5,7 @@ import { can } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, notFound } from '#platform/errors.ts';
-import { cancelRedundant } from './auto-cancel.ts';
+import { cancelRedundant } from './creation/auto-cancel.ts';
 import { type Compiled, type CompileRequest, compileFor } from './creation/compiling.ts';
 import { insertPipeline, type PipelinePlan, reservePipelineId } from './creation/insert.ts';
 import { asksToSkip } from './creation/skipping.ts';

@@ -4,7 +4,7 @@ import { isoTime } from '#platform/time.ts';
 import { cancelChild, followDownstream, startBridge } from './bridges.ts';
 import { jobCreated, jobUpdated, pipelineCreated, pipelineUpdated } from './events.ts';
 import { assignResource, dropPipelineRefs, startDelayedJob } from './jobs.ts';
-import { CANCELABLE } from './rows.ts';
+import { CANCELABLE } from './processing/rows.ts';
 
 /**
  * Starts what follows outside of the pipeline from the new status of a job: a timer, the next job of a resource group,

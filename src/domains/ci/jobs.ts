@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { findProject } from '#domains/projects/queries.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { isComplete } from './model.ts';
+import { queueStep } from './processing/progress.ts';
 import { lockPipeline, lockPipelineOf, processPipeline } from './processing.ts';
-import { queueStep } from './progress.ts';
 import { removePipelineRefs } from './refs.ts';
 import { finishJob } from './transitions.ts';
 

@@ -13,8 +13,8 @@ import {
   pipelinePayload,
   SCOPE_COLUMNS,
 } from './payloads.ts';
-import { nextSteps, type ProgressPart, type Step } from './progress.ts';
-import { statusOfJobs } from './status.ts';
+import { nextSteps, type ProgressPart, type Step } from './processing/progress.ts';
+import { statusOfJobs } from './processing/status.ts';
 
 // Everything that moves a job or a pipeline ends in `processPipeline`, under the lock of the pipeline. Locks are taken
 // in one order: the pipeline, then its jobs. No transaction locks two pipelines; what follows in another pipeline is a

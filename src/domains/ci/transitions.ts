@@ -14,9 +14,9 @@ import {
   pipelinePayload,
   SCOPE_COLUMNS,
 } from './payloads.ts';
+import { cancelRows, replaceRows } from './processing/rows.ts';
 import { type LockedPipeline, lockPipelineOf, processLater, processPipeline } from './processing.ts';
 import { countRetries } from './queries.ts';
-import { cancelRows, replaceRows } from './rows.ts';
 
 /** A pending job, and the runner that gets it. */
 export interface Assignment {

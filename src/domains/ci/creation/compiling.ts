@@ -6,10 +6,10 @@ import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { ZERO_OID } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
-import { artifactReader } from '../artifact-files.ts';
 import type { PipelineSource } from '../model.ts';
 import { predefinedVariables } from '../predefined.ts';
 import { readUserVariables } from '../user-variables.ts';
+import { artifactReader } from './artifact-files.ts';
 import type { PipelineVariable, PlannedJob } from './insert.ts';
 import type { Target } from './target.ts';
 

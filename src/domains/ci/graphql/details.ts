@@ -14,9 +14,9 @@ import { mayReadVariables } from '../commands.ts';
 import { JobPermissionsRef, JobRef, loadPipeline, PipelineRef } from '../graphql.ts';
 import { type ManualVariable, manualVariablesByJobIds, variablesByPipelineIds } from '../pipeline-variables.ts';
 import { mayRunOn } from '../policy.ts';
+import { stuckByJobIds, stuckByPipelineIds } from '../processing/stuck.ts';
 import type { PipelineRow } from '../queries.ts';
 import { openValue } from '../sealed-values.ts';
-import { stuckByJobIds, stuckByPipelineIds } from '../stuck.ts';
 import { mayRun, mayStop } from './running.ts';
 
 // What pages show beside the status of a pipeline or job: who runs it, what it was given, and what the caller may do.

@@ -3,7 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { type LintedJob, type LintResult, lintFile } from '../lint.ts';
+import { type LintedJob, type LintResult, lintFile } from '../creation/lint.ts';
 
 // The lists are nested four deep, and short in nearly every file.
 const NESTED = { extensions: { usualSize: 5 } } as const;

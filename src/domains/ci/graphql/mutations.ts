@@ -15,7 +15,7 @@ import {
   unscheduleJob,
 } from '../commands.ts';
 import { createPipeline } from '../create.ts';
-import { requestPipeline } from '../creation-requests.ts';
+import { requestPipeline } from '../creation/requests.ts';
 import { JobRef, PipelineRef } from '../graphql.ts';
 import { jobsByIds, pipelinesByIds } from '../queries.ts';
 

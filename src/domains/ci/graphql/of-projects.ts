@@ -6,7 +6,7 @@ import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { badRequest } from '#platform/errors.ts';
-import { type CreationRequest, findCreationRequest, REQUEST_STATUSES } from '../creation-requests.ts';
+import { type CreationRequest, findCreationRequest, REQUEST_STATUSES } from '../creation/requests.ts';
 import {
   CiJobKind,
   CiJobStatus,

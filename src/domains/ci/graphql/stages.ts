@@ -17,8 +17,8 @@ import {
   shownStatus,
 } from '../graphql.ts';
 import { detailedStatus, nameOfParallel, pipelinePath, statusOf } from '../model.ts';
+import { statusOfJobs } from '../processing/status.ts';
 import type { JobRow } from '../queries.ts';
-import { statusOfJobs } from '../status.ts';
 
 // Stages as pages draw them: parallel jobs under one name, with one status.
 

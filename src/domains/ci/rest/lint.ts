@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { boolean, idOrPath, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
-import { type LintedJob, type LintResult, lintFile } from '../lint.ts';
+import { type LintedJob, type LintResult, lintFile } from '../creation/lint.ts';
 
 const tag = 'CI lint';
 const MAX_CONTENT = 2 * 1024 * 1024;

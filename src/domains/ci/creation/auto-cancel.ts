@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
-import { DANGLING_SOURCES } from './model.ts';
-import { lockPipeline, processPipeline } from './processing.ts';
-import { cancelRows, ownJobs } from './rows.ts';
+import { DANGLING_SOURCES } from '../model.ts';
+import { cancelRows, ownJobs } from '../processing/rows.ts';
+import { lockPipeline, processPipeline } from '../processing.ts';
 
 /** Older pipelines are left alone (reference: ci §2). */
 const MAX_AGE = '7 days';

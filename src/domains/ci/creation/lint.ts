@@ -5,9 +5,9 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { authorisePipeline, problemsOf } from './create.ts';
-import { compileFor, inputFor } from './creation/compiling.ts';
-import { findTarget } from './creation/target.ts';
+import { authorisePipeline, problemsOf } from '../create.ts';
+import { compileFor, inputFor } from './compiling.ts';
+import { findTarget } from './target.ts';
 
 export interface LintRequest {
   /** Checked instead of the file in the repository. */

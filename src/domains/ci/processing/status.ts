@@ -1,4 +1,4 @@
-import type { CiStatus } from './model.ts';
+import type { CiStatus } from '../model.ts';
 
 /** What the truth table needs of a job. */
 interface StatusPart {

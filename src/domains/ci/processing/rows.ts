@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
-import { type CurrentJob, currentJobs, type LockedPipeline } from './processing.ts';
+import { type CurrentJob, currentJobs, type LockedPipeline } from '../processing.ts';
 
 // Changes of job rows that commands and transitions share. The caller holds the lock of the pipeline, and processes it
 // afterwards.

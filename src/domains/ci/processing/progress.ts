@@ -1,5 +1,5 @@
 import type { RunWhen } from '#domains/ci-config/model.ts';
-import { type CiStatus, isComplete } from './model.ts';
+import { type CiStatus, isComplete } from '../model.ts';
 import { combinedStatus, type Seen, seenAs } from './status.ts';
 
 /** What deciding about a job needs. Only the newest job of each name. */

@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import type { FailureReason } from './failures.ts';
+import type { FailureReason } from '../failures.ts';
+import { finishJob } from '../transitions.ts';
 import { IS_STUCK } from './stuck.ts';
-import { finishJob } from './transitions.ts';
 
 /** Ended by one run. The next run ends the rest. */
 const MAX_JOBS = 1_000;

@@ -7,8 +7,8 @@ import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, type ErrorCode, unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { authorisePipeline, createPipeline, type NewPipeline } from './create.ts';
-import { openValue, sealValue } from './sealed-values.ts';
+import { authorisePipeline, createPipeline, type NewPipeline } from '../create.ts';
+import { openValue, sealValue } from '../sealed-values.ts';
 
 export const REQUEST_STATUSES = ['in_progress', 'succeeded', 'failed'] as const;
 
