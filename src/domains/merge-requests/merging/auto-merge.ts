@@ -14,7 +14,7 @@ import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
 
 // Auto-merge is a state of the merge request: `merge_when_pipeline_succeeds`, who has set it (`merge_user_id`), and how
-// to merge (`merge_params`). The follower `merge_requests.auto_merge` decides when to merge (merging/auto-merging.ts).
+// to merge (`merge_params`). The follower `merge_requests.auto_merge` decides when to merge (follow-auto-merges.ts).
 
 export const AUTO_MERGE_STRATEGY = 'merge_when_checks_pass';
 
