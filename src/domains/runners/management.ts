@@ -7,7 +7,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { badParameters, badRequest, forbidden, notFound } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { aboutRunner, checkRunner, expiryOf, type RunnerAttributes, emitRunnerEvent, tidyTags } from './commands.ts';
+import { aboutRunner, checkRunner, emitRunnerEvent, expiryOf, type RunnerAttributes, tidyTags } from './commands.ts';
 import { runnerDeleted, runnerTokenReset, runnerUpdated } from './events.ts';
 import { type CreatedRunner, RUNNER_TOKEN_PREFIX, type RunnerRow, shortTokenOf } from './model.ts';
 import { countsOfRunners, getRunner, ownedByIds, runnerFields } from './queries.ts';

@@ -22,12 +22,12 @@ import { loadImport } from './graphql/import-state.ts';
 import { type ExportState, type ImportRow, importTypeOf, type RelationCounts } from './model.ts';
 import { readCounts } from './progress.ts';
 import {
+  canSeeProblems,
   exportStatesByProjects,
   findReplacement,
   type ImportFailureRow,
   importFailuresBelow,
   readExportState,
-  canSeeProblems,
 } from './queries.ts';
 
 const loadExportState = loader(exportStatesByProjects);

@@ -8,7 +8,7 @@ import { boolean, fileUpload, hash, idOrPath, oneOf, text } from '#rest/params.t
 import { route, streamRoute } from '#rest/route.ts';
 import { scheduleExport, scheduleImport } from './commands.ts';
 import { ARCHIVE_TYPE } from './model.ts';
-import { findImport, getExportFile, getExportState, listImportFailures, canSeeProblems } from './queries.ts';
+import { canSeeProblems, findImport, getExportFile, getExportState, listImportFailures } from './queries.ts';
 import { exportRecord, importRecord, toExportRecord, toImportRecord } from './record.ts';
 import { controlRoutes } from './rest/control.ts';
 import { forkRoutes } from './rest/forks.ts';

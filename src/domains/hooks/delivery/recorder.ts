@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '#platform/context.ts';
 import { applyFindings, type Findings } from './health.ts';
 import { Notifier } from './notifier.ts';
-import { type Attempt, recordAttempts, emitAttempts } from './record.ts';
+import { type Attempt, emitAttempts, recordAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
   readonly probe: boolean;

@@ -6,7 +6,7 @@ import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform
 import { hit } from '#platform/rate-limit.ts';
 import { toJsonb } from '#platform/to-jsonb.ts';
 import { applyFindings } from '../delivery/health.ts';
-import { type Attempt, loggedColumns, emitAttempts } from '../delivery/record.ts';
+import { type Attempt, emitAttempts, loggedColumns } from '../delivery/record.ts';
 import { type Outcome, type Outgoing, sendDelivery } from '../delivery/send.ts';
 import { loadTargets } from '../delivery/targets.ts';
 import type { HookOwner } from '../policy.ts';

@@ -3,7 +3,7 @@ import { builder } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { ImportRow } from '../model.ts';
-import { importsByProjects, canSeeProblems } from '../queries.ts';
+import { canSeeProblems, importsByProjects } from '../queries.ts';
 
 export const loadImport = loader(importsByProjects);
 
