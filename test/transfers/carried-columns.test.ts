@@ -17,6 +17,7 @@ const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
   approval_rules: ['namespace_id', 'source_rule_id', 'updated_at'],
   // The rest is about work in progress, or follows from the versions.
   merge_requests: [
+    'branch_missing',
     'imported',
     'merge_when_pipeline_succeeds',
     'merging',
