@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Logger } from '#platform/log.ts';
 import { networkOf } from '#platform/network.ts';
 import type { Trust } from '#platform/trusted-proxies.ts';
+import { LinkedSet, type Place } from './linked-set.ts';
 import { rawAnswer } from './raw-answers.ts';
 
 export interface ConnectionLimits {
@@ -20,7 +21,8 @@ const SWEEP_MS = 1_000;
 /** Above this share of the limit, idle keep-alive connections are closed to make room for new ones. */
 const CROWDED = 0.9;
 
-interface Body {
+/** A body that arrives. */
+export interface Body {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly startedAt: number;
@@ -37,7 +39,7 @@ export class Connections {
   readonly #isProxy: Trust;
   readonly #log: Logger;
   readonly #open = new Map<string, number>();
-  readonly #bodies = new Map<IncomingMessage, Body>();
+  readonly #bodies = new LinkedSet<Body>();
   #sweptAt = performance.now();
   #size = 0;
   #toldAt = Number.NEGATIVE_INFINITY;
@@ -58,27 +60,31 @@ export class Connections {
     server.once('close', () => clearInterval(timer));
   }
 
-  /** Enforces the time limits of one request. A request without a body costs only a timer. */
-  watch(request: IncomingMessage, response: ServerResponse): void {
+  /**
+   * Enforces the time limits of one request. Returns what `forget` needs, or null for a request without a body, which
+   * costs only a timer.
+   */
+  watch(request: IncomingMessage, response: ServerResponse): Place<Body> | null {
     // Node resets this timeout when the response is finished.
     response.setTimeout(STALL_MS, () => {
       // If no bytes wait to be sent, the handler is slow, not the client.
       if (request.socket.writableLength > 0) request.socket.destroy();
     });
     const { headers, socket } = request;
-    if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) return;
+    if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) return null;
     const now = performance.now();
     const startBytes = socket.bytesRead;
     const body = { request, response, startedAt: now, startBytes, bytes: 0, lastByteAt: now, waitedMs: 0 };
-    this.#bodies.set(request, body);
+    return this.#bodies.add(body);
   }
 
   /**
    * Forgets a request whose response is closed, unless its body still arrives. Without it, thousands of requests would
    * live until the next sweep, and the garbage collector would take them for long-lived.
    */
-  forget(request: IncomingMessage): void {
-    if (request.complete || request.destroyed) this.#bodies.delete(request);
+  forget(place: Place<Body>): void {
+    const { request } = place.item;
+    if (request.complete || request.destroyed) this.#bodies.delete(place);
   }
 
   #accept(socket: Socket): void {
@@ -111,11 +117,13 @@ export class Connections {
     const now = performance.now();
     const sinceMs = now - this.#sweptAt;
     this.#sweptAt = now;
-    for (const [request, body] of this.#bodies) {
+    for (const place of this.#bodies) {
+      const { item: body } = place;
+      const { request } = body;
       // Node takes the socket away from a request that was destroyed.
-      if (request.complete || request.destroyed || request.socket.destroyed) this.#bodies.delete(request);
+      if (request.complete || request.destroyed || request.socket.destroyed) this.#bodies.delete(place);
       else if (this.#isTooSlow(body, now, sinceMs)) {
-        this.#bodies.delete(request);
+        this.#bodies.delete(place);
         this.#cut(body);
       }
     }

@@ -116,14 +116,14 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
     request.response = reply.raw;
-    connections.watch(request.raw, reply.raw);
+    const body = connections.watch(request.raw, reply.raw);
     // Set on the raw response, so that mounts that bypass Fastify send it too.
     reply.raw.setHeader('X-Request-Id', request.id);
     // The client expected another protocol after this response, so the connection ends with it.
     if (request.headers.upgrade !== undefined) reply.raw.setHeader('Connection', 'close');
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) request.abortController?.abort();
-      connections.forget(request.raw);
+      if (body) connections.forget(body);
       record(request, reply);
       if (request.deprecation) options.countDeprecated(request.deprecation);
     });

@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { LinkedSet, type Place } from '#app/linked-set.ts';
+
+const itemsOf = <T>(set: LinkedSet<T>): T[] => [...set].map(({ item }) => item);
+
+it('has what was added and not deleted, in whatever order that happens', () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(fc.constant('add' as const), fc.nat({ max: 30 }))), (steps) => {
+      const set = new LinkedSet<number>();
+      const places: Place<number>[] = [];
+      const wanted = new Set<number>();
+      for (const step of steps) {
+        const place = step === 'add' ? null : places[step];
+        if (step === 'add') {
+          places.push(set.add(places.length));
+          wanted.add(places.length - 1);
+        } else if (place) {
+          set.delete(place);
+          wanted.delete(place.item);
+          expect([place.before, place.after]).toEqual([null, null]);
+        }
+      }
+      expect(itemsOf(set).toSorted((a, b) => a - b)).toEqual([...wanted]);
+    }),
+  );
+});
+
+it('lets the current item be deleted', () => {
+  const set = new LinkedSet<number>();
+  for (const item of [1, 2, 3, 4]) set.add(item);
+  for (const place of set) if (place.item % 2 === 0) set.delete(place);
+  expect(itemsOf(set).toSorted()).toEqual([1, 3]);
+});
