@@ -29,7 +29,7 @@ export const TypeEnum = builder.enumType('CiRunnerType', {
   } as const satisfies Record<string, { value: RunnerType }>,
 });
 
-export const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', {
+const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', {
   values: {
     NOT_PROTECTED: { value: 'not_protected' },
     REF_PROTECTED: { value: 'ref_protected' },
