@@ -56,7 +56,9 @@ export const withFilter = <Row>(
   for (const condition of conditionsOf(ctx, filter)) issues = issues.where(condition);
   if (filter.labels) for (const condition of allLabels(filter.labels)) issues = issues.where(condition);
   // If several values are excluded, each of them is excluded.
-  for (const condition of conditionsOf(ctx, filter.not ?? {})) issues = issues.where(sql<boolean>`not ${condition}`);
+  // Coalesced, so that an issue without an author is not excluded.
+  for (const condition of conditionsOf(ctx, filter.not ?? {}))
+    issues = issues.where(sql<boolean>`not coalesce(${condition}, false)`);
   if (filter.not?.labels) issues = issues.where(sql<boolean>`not ${oneLabel(filter.not.labels)}`);
   const { userId } = ctx.actor;
   if (filter.state) issues = issues.where('issues.state', '=', filter.state);
@@ -89,11 +91,11 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
   const all: RawBuilder<boolean>[] = [];
   if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
   if (filter.milestones) all.push(milestoneCondition(filter.milestones));
-  // Coalesced, so that an issue without an author also passes the negated condition.
-  if (filter.author_id != null) all.push(sql<boolean>`coalesce(issues.author_id = ${filter.author_id}, false)`);
+  // An author is compared with a single id, so that their issues are found by index.
+  if (filter.author_id != null) all.push(sql<boolean>`issues.author_id = ${filter.author_id}`);
   if (filter.author_username != null) {
-    all.push(sql<boolean>`exists (select 1 from users u
-      where u.id = issues.author_id and lower(u.username) = lower(${filter.author_username}))`);
+    all.push(sql<boolean>`issues.author_id = (
+      select u.id from users u where lower(u.username) = lower(${filter.author_username}))`);
   }
   const { assignee_id } = filter;
   if (assignee_id === 'any' || assignee_id === 'none') {
@@ -102,9 +104,10 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
   } else if (assignee_id != null) all.push(assignedTo(sql<boolean>`a.user_id = ${assignee_id}`));
   if (filter.assignee_usernames) {
     const names = filter.assignee_usernames.map((name) => name.toLowerCase());
+    // The users are found once, not for each issue.
     all.push(
-      assignedTo(sql<boolean>`exists (select 1 from users u
-        where u.id = a.user_id and lower(u.username) = any (${names}::text[]))`),
+      assignedTo(sql<boolean>`a.user_id = any (array(
+        select u.id from users u where lower(u.username) = any (${names}::text[])))`),
     );
   }
   const { my_reaction_emoji: emoji } = filter;

@@ -5,8 +5,10 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { chained } from '#platform/db/chained-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
+import type { SortDirection } from '#platform/paging.ts';
 import { type IssueFilter, withFilter } from './filter.ts';
 import type { IssueDetails, IssueRow } from './model.ts';
 
@@ -19,7 +21,15 @@ export type IssueScope =
 /** Lists the issues in the scope that the caller can see, newest first by default. */
 export const listIssues = (ctx: Context, scope: IssueScope, filter: IssueFilter = {}): List<IssueRow> => {
   const direction = filter.sort ?? 'desc';
-  return listOf(ctx.db, withFilter(ctx, issuesIn(ctx, scope), filter), sortKeys(filter), direction);
+  const query = withFilter(ctx, issuesIn(ctx, scope), filter);
+  const whole = listOf(ctx.db, query, sortKeys(filter), direction);
+  const order = filter.order_by;
+  if (order !== 'due_date' && order !== 'weight' && order !== 'relative_position') return whole;
+  const value = { by: sql.ref(`issues.${order}`), of: (row: IssueRow) => row[order] };
+  const first = listOf(ctx.db, query.where(`issues.${order}`, 'is not', null), [value, byId], direction);
+  const second = listOf(ctx.db, query.where(`issues.${order}`, 'is', null), [byId], direction);
+  const last = lastOf(order, direction);
+  return chained({ first, second, whole }, (cursor) => String(cursor[0]) === String(last));
 };
 
 /** Lists the issues of many projects or groups at once. */
@@ -132,21 +142,23 @@ const isBelow = (
 const ofProjects = (ctx: Context, condition: RawBuilder<boolean>): RawBuilder<boolean> => sql<boolean>`exists (
   select 1 from projects where projects.id = issues.project_id and ${condition} and ${issueIsVisible(ctx.actor)})`;
 
+const byId: SortKey<IssueRow> = { by: sql.ref('issues.id'), of: (row) => row.id };
+
+/** Stands for a missing value, which comes last in both directions. */
+const lastOf = (order: 'due_date' | 'weight' | 'relative_position', direction: SortDirection): string | number => {
+  if (order === 'due_date') return direction === 'asc' ? 'infinity' : '-infinity';
+  return direction === 'asc' ? 2_147_483_647 : -2_147_483_648;
+};
+
 const sortKeys = (filter: IssueFilter): SortKey<IssueRow>[] => {
-  const byId: SortKey<IssueRow> = { by: sql.ref('issues.id'), of: (row) => row.id };
   const order = filter.order_by ?? 'created_at';
   if (order === 'created_at' || order === 'updated_at' || order === 'title') {
     return [{ by: sql.ref(`issues.${order}`), of: (row) => row[order] }, byId];
   }
-  // Rows without a value come last in both directions.
-  const isAscending = filter.sort === 'asc';
-  if (order === 'due_date') {
-    const last = isAscending ? 'infinity' : '-infinity';
-    return [{ by: sql`coalesce(issues.due_date, ${sql.lit(last)}::date)`, of: (row) => row.due_date ?? last }, byId];
-  }
-  const last = isAscending ? 2_147_483_647 : -2_147_483_648;
+  const last = lastOf(order, filter.sort ?? 'desc');
+  const type = sql.raw(order === 'due_date' ? 'date' : 'integer');
   return [
-    { by: sql`coalesce(${sql.ref(`issues.${order}`)}, ${sql.lit(last)})`, of: (row) => row[order] ?? last },
+    { by: sql`coalesce(${sql.ref(`issues.${order}`)}, ${sql.lit(last)}::${type})`, of: (row) => row[order] ?? last },
     byId,
   ];
 };

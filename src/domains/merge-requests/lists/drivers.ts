@@ -3,7 +3,7 @@ import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { deploymentsOf } from './deployed.ts';
 import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
-import { withLabel, withMilestone } from './linked.ts';
+import { withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from './linked.ts';
 import type { Place } from './statements.ts';
 
 /**
@@ -13,7 +13,7 @@ import type { Place } from './statements.ts';
 export const driversOf = (
   actor: Actor,
   filter: MergeRequestFilter,
-  { project_id }: Place,
+  { project_id, group_id }: Place,
 ): readonly RawBuilder<unknown>[] => {
   const drivers: RawBuilder<unknown>[] = [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
@@ -23,6 +23,7 @@ export const driversOf = (
   const anywhere = (condition: RawBuilder<unknown>) =>
     drivers.push(sql`select mr.id from merge_requests mr where ${condition}`);
   const ofProject = ofPlace(project_id);
+  const group = project_id === undefined && group_id !== undefined ? sql`${group_id}::bigint` : null;
   const linked = (from: RawBuilder<unknown>) => drivers.push(sql`select held.merge_request_id as id from ${from}`);
 
   if (filter.iids && project_id !== undefined) rows(sql`mr.iid = any (${filter.iids}::bigint[])`);
@@ -44,13 +45,20 @@ export const driversOf = (
   for (const person of choicesOf(filter.approved_by)) linked(held('merge_request_approvals', person));
   if (filter.my_reaction_emoji && filter.my_reaction_emoji !== 'None')
     linked(sql`award_emoji held where held.user_id = ${me} and held.merge_request_id is not null`);
+  if (filter.milestone_id != null) anywhere(sql`mr.milestone_id = ${filter.milestone_id}`);
   const milestones = choicesOf(filter.milestone);
   if (milestones.length > 0) {
-    drivers.push(withMilestone(sql`m.title = any (${milestones}::text[]) and ${ofProject('m')}`));
+    const titled = sql`m.title = any (${milestones}::text[])`;
+    drivers.push(
+      group === null ? withMilestone(sql`${titled} and ${ofProject('m')}`) : withMilestoneBelow(group, titled),
+    );
   }
   // Found by the first title alone; the conditions check the others.
   const [label] = lowered(choicesOf(filter.labels));
-  if (label !== undefined) drivers.push(withLabel(sql`lower(l.title) = ${label} and ${ofProject('l')}`));
+  if (label !== undefined) {
+    const titled = sql`lower(l.title) = ${label}`;
+    drivers.push(group === null ? withLabel(sql`${titled} and ${ofProject('l')}`) : withLabelBelow(group, titled));
+  }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
     const pattern = containing(filter.search);
     anywhere(sql`(mr.title ilike ${pattern} or mr.description ilike ${pattern})`);

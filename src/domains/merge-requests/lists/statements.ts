@@ -123,7 +123,7 @@ export const gather = (
   const within = cursors(order, window, found, sql.ref('found.id'));
   return sql`with drawn as materialized (${drawnBy(driver, most)}),
     found as materialized (select merge_requests.id, ${keys(order)} from ${withProjects(wanted, drawnMatches(wanted))}
-      where ${and(placed(wanted))})
+      where ${and(placed(wanted, true))})
     select page.*, (select count(*) from found) as total, (select count(*) from drawn) as drawn
     from (select 1) one left join lateral (select * from found where ${and(within)}
       ${sorted('found', order, order.ascending !== (window.backwards ?? false))} ${limit(window)}) page on true`;
@@ -162,7 +162,7 @@ export const counting = (wanted: Wanted, atMost: number): RawBuilder<unknown> =>
 export const countingDrawn = (wanted: Wanted, driver: RawBuilder<unknown>, most: number): RawBuilder<unknown> =>
   sql`with drawn as materialized (${drawnBy(driver, most)})
     select (select count(*) from drawn) as drawn, ${SEEN} as seen, count(*) as count
-    from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted))}`;
+    from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted, true))}`;
 
 const drawnBy = (driver: RawBuilder<unknown>, most: number) =>
   sql`select distinct id from (select id from (${driver}) every limit ${sql.lit(most + 1)}) first_ones`;
@@ -183,14 +183,17 @@ const rowMatches = ({ actor, filter, place }: Wanted): RawBuilder<unknown>[] => 
   ...(place.project_id === undefined ? [] : [sql`merge_requests.project_id = ${place.project_id}`]),
 ];
 
-/** The conditions on the row `projects`. None for a single project, whose row is not joined. */
-const placed = ({ actor, place }: Wanted): RawBuilder<unknown>[] => {
+/**
+ * The conditions on the row `projects`. None for a single project, whose row is not joined. For rows that a driver found,
+ * the groups below a group are read once: Postgres expects few rows, and would search the groups again for each.
+ */
+const placed = ({ actor, place }: Wanted, areDrawn = false): RawBuilder<unknown>[] => {
   const { project_id, non_archived, group_id, directly } = place;
   if (project_id !== undefined) return [];
   return [
     mergeRequestIsVisible(actor),
     ...(non_archived ? [sql`not projects.archived`] : []),
-    ...(group_id === undefined ? [] : [isBelowGroup(sql`${group_id}::bigint`, !directly)]),
+    ...(group_id === undefined ? [] : [isBelowGroup(sql`${group_id}::bigint`, !directly, areDrawn)]),
   ];
 };
 
@@ -198,10 +201,17 @@ const withProjects = ({ place }: Wanted, rows: RawBuilder<unknown>): RawBuilder<
   place.project_id === undefined ? sql`${rows} join projects on projects.id = merge_requests.project_id` : rows;
 
 /** Requires that the joined row `projects` is in the group, or also in a group below it. */
-export const isBelowGroup = (groupId: RawBuilder<number>, includeSubgroups: boolean): RawBuilder<boolean> =>
-  includeSubgroups
-    ? sql<boolean>`projects.namespace_id in (select n.id from namespaces n where n.traversal_ids @> array[${groupId}])`
-    : sql<boolean>`projects.namespace_id = ${groupId}`;
+export const isBelowGroup = (
+  groupId: RawBuilder<number>,
+  includeSubgroups: boolean,
+  readsOnce = false,
+): RawBuilder<boolean> => {
+  if (!includeSubgroups) return sql<boolean>`projects.namespace_id = ${groupId}`;
+  const below = sql`select n.id from namespaces n where n.traversal_ids @> array[${groupId}]`;
+  return readsOnce
+    ? sql<boolean>`projects.namespace_id = any (array(${below}))`
+    : sql<boolean>`projects.namespace_id in (${below})`;
+};
 
 const keys = ({ keys }: Order): RawBuilder<unknown> =>
   sql.join(keys.map(({ by }, i) => sql`${by} as ${sql.ref(`sort_${i}`)}`));
