@@ -76,8 +76,10 @@ const written = (samples: Samples, { name, type }: GraphQLArgument): string | nu
     Boolean: 'boolean',
     String: 'string',
     ID: 'string',
+    Date: 'date',
+    Time: 'date-time',
   };
-  const kind = kinds[named.name] ?? (/time|date/i.test(named.name) ? 'date-time' : null);
+  const kind = kinds[named.name] ?? null;
   const value = kind === null ? null : sampleOf(samples, name, { kind });
   if (value === null) return null;
   return `${name}: ${kind === 'integer' || kind === 'boolean' ? value : JSON.stringify(value)}`;

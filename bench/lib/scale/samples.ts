@@ -33,6 +33,7 @@ export const findSamples = async (pool: pg.Pool): Promise<Samples> => {
   const fixed = {
     'groups/id': WATCHED.group,
     'runners/id': '1',
+    'templates/type': 'issues',
     sha: 'main',
     search: 'problem',
     labels: 'bug',
