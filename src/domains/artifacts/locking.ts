@@ -6,7 +6,7 @@ import { lockArtifactsOf, type PipelineRef, unlockOutdated } from '#domains/ci/l
 import { pushReceived, tagPushed } from '#domains/repositories/events.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 
 /** The statuses in which a pipeline makes older ones of its branch or tag outdated. */
@@ -21,6 +21,7 @@ const pushPart = z.object({ ref: z.string(), after: z.string().nullable() });
  */
 export const followLocks = defineFollower({
   name: 'artifacts.locks',
+  delayMs: AFTER_HOOKS_MS,
   wants: ({ kind }) =>
     kind === pipelineCreated.kind ||
     kind === pipelineUpdated.kind ||

@@ -7,7 +7,7 @@ import { pushReceived } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { compareClosed } from './closed-approvals.ts';
 import { updateMergeRequest } from './commands.ts';
@@ -23,6 +23,7 @@ import { refreshMergeRequest } from './versions/versions.ts';
 /** Brings merge requests up to date with pushes to their source and target branches. */
 export const followPushes = defineFollower({
   name: 'merge_requests.pushes',
+  delayMs: AFTER_HOOKS_MS,
   payloads: false,
   wants: ({ kind }) => kind === pushReceived.kind,
   handle: async (tx, events) => {

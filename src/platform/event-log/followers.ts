@@ -29,6 +29,12 @@ export interface Follower {
   handle(tx: Tx, events: readonly EventRow[]): Promise<void>;
 }
 
+/**
+ * The `delayMs` of followers whose work may begin after the hooks of the same event. Side by side, each transaction takes
+ * longer, and receivers wait for all of them.
+ */
+export const AFTER_HOOKS_MS = 20;
+
 export const defineFollower = (follower: Follower): Follower => follower;
 
 export interface RunningFollowers {

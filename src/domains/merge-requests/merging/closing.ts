@@ -7,7 +7,7 @@ import { pushReceived } from '#domains/repositories/events.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestMerged } from '../events.ts';
 import { mergeRequestsByIds } from '../queries.ts';
@@ -18,6 +18,7 @@ import { issuesClosedBy, referencesIn } from '../references.ts';
 /** Closes the issues that merged merge requests and commits pushed to default branches name. */
 export const followClosings = defineFollower({
   name: 'merge_requests.closings',
+  delayMs: AFTER_HOOKS_MS,
   payloads: false,
   wants: ({ kind }) => kind === mergeRequestMerged.kind || kind === pushReceived.kind,
   handle: async (tx, events) => {
