@@ -184,6 +184,12 @@ describe('an upload', () => {
     await Promise.all([end, closed]);
     expect(requests).toHaveLength(1);
     expect((await app().as(owner).get(base)).body).toMatchObject({ export_error: 'The export was canceled.' });
-    expect(await filesOf(`exports/${project.id}/`)).toEqual([]);
+    // The archive was complete, so the cancellation schedules its removal.
+    const [key = ''] = await filesOf(`exports/${project.id}/`);
+    const { rows } = await app().hub.services.pool.query(
+      'select 1 from graphile_worker._private_jobs where payload::text like $1',
+      [`%"${key}"%`],
+    );
+    expect(rows).toHaveLength(1);
   });
 });
