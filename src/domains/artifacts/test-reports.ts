@@ -199,7 +199,11 @@ const withTestCases = async (
 /** The path is relative to the project, as those in archives are. */
 const attachmentUrl = (ctx: Context, { project_id, job_id }: StoredReport, { attachment }: TestCase): string | null => {
   if (attachment === null) return null;
-  const path = attachment.replace(/^(?:\.?\/)+/, '').split('/').map(encodeURIComponent).join('/');
+  const path = attachment
+    .replace(/^(?:\.?\/)+/, '')
+    .split('/')
+    .map(encodeURIComponent)
+    .join('/');
   return apiUrl(ctx, `projects/${project_id}/jobs/${job_id}/artifacts/${path}`);
 };
 
