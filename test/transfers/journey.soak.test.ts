@@ -26,6 +26,12 @@ describe('the journey of a project', () => {
       root,
     );
     await app().make.projectMember(project, author, 30);
+    // The merge request of this branch is inserted with an approval, which a later push would remove.
+    const branch = await app()
+      .as(root)
+      .post(`/projects/${project.id}/repository/branches`, { branch: 'topic-1', ref: 'main' });
+    expect(branch.status).toBe(201);
+    await app().settle();
     await fillProject(app(), project.id, author);
     const group = await app().make.group({ visibility: 'public' }, root);
     await app().make.groupMember(group, author, 30);
@@ -33,10 +39,6 @@ describe('the journey of a project', () => {
       .as(root)
       .post(`/projects/${project.id}/approval_rules`, { name: 'Group', approvals_required: 1, group_ids: [group.id] });
     expect(rule.status, JSON.stringify(rule.body)).toBe(201);
-    const branch = await app()
-      .as(root)
-      .post(`/projects/${project.id}/repository/branches`, { branch: 'topic-1', ref: 'main' });
-    expect(branch.status).toBe(201);
 
     const below = app().as(root);
     const trigger = (await below.post(`/projects/${project.id}/triggers`, { description: 'Nightly' })).body;
