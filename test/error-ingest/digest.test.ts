@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { readInThread, UnreadError } from '#domains/error-ingest/digest/thread.ts';
+import { digestBatch } from '#domains/error-ingest/digest.ts';
 import { cleanIngest } from '#domains/error-ingest/jobs.ts';
 import { startTestApp, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
@@ -188,6 +189,33 @@ describe('the digest', () => {
         [projectId],
       ),
     ).toEqual([{ event_id: id, name: 'Ada', comments: 'It hangs.' }]);
+  });
+
+  it('lets projects take turns, so that the flood of one delays no other by more than a batch', async () => {
+    const flooding = await makeSender(app());
+    const others = [await makeSender(app()), await makeSender(app())];
+    await app().settle();
+    const insert = (projectId: number, keyId: number, events: number, message: string) =>
+      query(
+        `insert into ingest_envelopes (project_id, key_id, event_id, form, encoding, size, address, body)
+         select $1, $2, gen_random_uuid(), 'event', 'identity', octet_length($4), '127.0.0.1', convert_to($4, 'UTF8')
+         from generate_series(1, $3)`,
+        [projectId, keyId, events, JSON.stringify({ message })],
+      );
+    const digested = async ({ projectId }: { projectId: number }) =>
+      (await query('select count(*)::int as count from error_events where project_id = $1', [projectId]))[0].count;
+    // Large reports, so that few of them fill a batch.
+    await insert(flooding.projectId, flooding.key.id, 600, 'x'.repeat(50_000));
+    for (const { projectId, key } of others) await insert(projectId, key.id, 2, 'it broke');
+    expect(await digestBatch(app().context())).toBe(true);
+    expect(await Promise.all(others.map(digested))).toEqual([2, 2]);
+    const first = await digested(flooding);
+    expect(first).toBeGreaterThan(20);
+    expect(first).toBeLessThan(250);
+    await query('delete from ingest_envelopes where id not in (select min(id) from ingest_envelopes)');
+    expect(await digestBatch(app().context())).toBe(true);
+    expect(await digestBatch(app().context())).toBe(false);
+    expect(await digested(flooding)).toBe(first + 1);
   });
 
   it('adds old counts up by hours, and forgets old ones and old failures', async () => {

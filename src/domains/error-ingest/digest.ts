@@ -10,7 +10,7 @@ const MAX_ENVELOPES = 250;
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 
 /**
- * Digests the oldest envelopes that no one else digests. Recording and removing them is one transaction, so each is
+ * Digests the next envelopes that no one else digests. Recording and removing them is one transaction, so each is
  * digested exactly once, whatever dies. Returns false if nothing waits.
  */
 export const digestBatch = async (ctx: Context): Promise<boolean> => {
@@ -70,18 +70,33 @@ const digestNext = async (tx: Tx, count: number, onClaim: (envelopes: Batch) => 
   return true;
 };
 
-/** Locks the oldest envelopes. Others pass over them until the transaction ends. */
+/**
+ * Locks the envelopes whose turn it is: each project gives its oldest one, then its second, and so on, so that a flood of
+ * one project does not hold others up. Others pass over the locked envelopes until the transaction ends.
+ */
 const claim = async (tx: Tx, count: number): Promise<Batch> => {
   const { rows } = await sql<Batch[number]>`
-    with oldest as materialized (
-      select id, project_id, key_id, received_at, event_id, form, encoding, size, address
-      from ingest_envelopes order by id limit ${count} for update skip locked
+    with recursive projects (id) as (
+      (select project_id from ingest_envelopes order by project_id limit 1)
+      union all
+      select (select e.project_id from ingest_envelopes e where e.project_id > projects.id order by e.project_id limit 1)
+      from projects where projects.id is not null
+    ), shares as (
+      select id, ceil(${count}::numeric / count(*) over ())::int as share from projects where id is not null
+    ), oldest as materialized (
+      select e.* from shares cross join lateral (
+        select id, project_id, key_id, received_at, event_id, form, encoding, size, address
+        from ingest_envelopes where project_id = shares.id order by id limit shares.share for update skip locked
+      ) e
+    ), turns as (
+      select *, row_number() over (partition by project_id order by id) as turn from oldest
     ), placed as (
-      select *, sum(size) over (order by id) - size as before from oldest
+      select *, row_number() over in_turn as place, sum(size) over in_turn - size as before
+      from turns window in_turn as (order by turn, id)
     )
     select id, project_id, key_id, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at,
       replace(event_id::text, '-', '') as event_id, form, encoding, size, address
-    from placed where before < ${MAX_BATCH_BYTES} order by id`.execute(tx.db);
+    from placed where place <= ${count} and before < ${MAX_BATCH_BYTES} order by id`.execute(tx.db);
   return rows;
 };
 

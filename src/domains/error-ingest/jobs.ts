@@ -14,8 +14,9 @@ interface Run {
 const runs = new WeakMap<Services, Run>();
 
 /**
- * The job `error_ingest.digest` reads what applications have reported, oldest first, until nothing waits. A process runs
- * it once at a time: a second run waits for the first, and further ones leave their work to the second.
+ * The job `error_ingest.digest` reads what applications have reported until nothing waits, the oldest of each project
+ * first. A process runs it once at a time: a second run waits for the first, and further ones leave their work to the
+ * second.
  */
 export const digestEnvelopes = defineJob({
   name: 'error_ingest.digest',
