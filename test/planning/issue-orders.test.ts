@@ -58,6 +58,17 @@ describe.each(['due_date', 'weight', 'relative_position'])('issues by %s', (orde
 });
 
 describe('issues over GraphQL', () => {
+  it.each(SORTS)('come in the order below their project: %s', async (sort, direction) => {
+    const { body: project } = await scene.owner.get(scene.path);
+    const { data, errors } = await scene.owner.graphql(
+      `query ($path: ID!) { project(fullPath: $path) { issues(sort: ${sort}, first: 6) { nodes { title } } } }`,
+      { path: project.path_with_namespace },
+    );
+    expect(errors).toBeUndefined();
+    const titles = data.project.issues.nodes.map(({ title }: { title: string }) => title);
+    expect(titles).toEqual(ORDERS[direction].slice(0, 6).map((n) => `issue ${n}`));
+  });
+
   it.each(SORTS)('come by cursors from both ends: %s', async (sort, direction) => {
     const expected = ORDERS[direction].map((n) => `issue ${n}`);
     const page = async (window: string) => {

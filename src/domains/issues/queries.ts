@@ -158,7 +158,7 @@ const sortKeys = (filter: IssueFilter): SortKey<IssueRow>[] => {
   const last = lastOf(order, filter.sort ?? 'desc');
   const type = sql.raw(order === 'due_date' ? 'date' : 'integer');
   return [
-    { by: sql`coalesce(${sql.ref(`issues.${order}`)}, ${sql.lit(last)}::${type})`, of: (row) => row[order] ?? last },
+    { by: sql`coalesce(${sql.ref(`issues.${order}`)}, (${sql.lit(last)})::${type})`, of: (row) => row[order] ?? last },
     byId,
   ];
 };

@@ -7,7 +7,7 @@ import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
 import { driversOf, ofPlace, stateDriver } from './drivers.ts';
 import type { MergeRequestFilter } from './filter.ts';
-import { cursorOf, type ListedRow, orderOf } from './order.ts';
+import { cursorOf, type ListedRow, type Order, orderOf } from './order.ts';
 import {
   byProject,
   counting,
@@ -63,6 +63,7 @@ export const findMergeRequests = (
     const read = async (page: RawBuilder<unknown>) =>
       (await sql<Found>`${pageStatement(wanted, columns, window, page)}`.execute(ctx.db)).rows;
     if (way === 'walk') {
+      if (startsOutsideIndex(order, window)) return null;
       const { ranked } = order;
       const rows = await read(
         ranked
@@ -88,11 +89,13 @@ export const findMergeRequests = (
     rows: async (window) => {
       const known = ways(ctx.services).get(list);
       const order: readonly Way[] = ['walk', ...drivers.keys(), 'all'];
+      // A later page may be short, and then no walk finds it. That says nothing about the first page.
+      const isFirst = !window.after && !window.before && !window.offset && !window.backwards;
       try {
         for (const way of known === undefined ? order : [known, ...order]) {
           const rows = await tryWay(way, window);
           if (!rows) continue;
-          if (way !== known && !window.after && !window.before) ways(ctx.services).set(list, way);
+          if (way !== known && isFirst) ways(ctx.services).set(list, way);
           seen = ctx.db === ctx.services.db ? (rows[0]?.seen ?? null) : null;
           return [...rows];
         }
@@ -120,6 +123,10 @@ export const findMergeRequests = (
     cursorOf: (row) => cursorOf(order, row),
   };
 };
+
+/** Returns true if the page starts, from the end of the list, among rows that the index of the order lacks. */
+const startsOutsideIndex = ({ missing }: Order, { backwards = false, before }: Window): boolean =>
+  missing !== null && backwards && (!before || before[0] === missing);
 
 /** Returns how many rows to walk, as a power of two: each value needs a statement of its own. */
 const near = ({ limit, offset = 0 }: Window): number =>

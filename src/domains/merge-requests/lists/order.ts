@@ -30,8 +30,8 @@ export interface Order {
   readonly column: 'created_at' | 'updated_at' | 'title' | 'merged_at' | 'closed_at' | null;
   /** For a computed place: the merge requests that differ from all others, and the keys of the others. */
   readonly ranked: Ranked | null;
-  /** The index only has rows where the column is set. The others come last, and are found without it. */
-  readonly isPartial: boolean;
+  /** The key of rows where the column is not set: they come last and are not in the index. Null if the index has all rows. */
+  readonly missing: string | null;
   readonly ascending: boolean;
 }
 
@@ -55,7 +55,7 @@ export const orderOf = ({ order_by, sort }: MergeRequestFilter): Order => {
     keys: by.map(({ key }, i) => ({ by: key, of: (row) => (i === 0 ? row.sort_0 : row.sort_1) ?? null })),
     column: null,
     ranked: { ids, others: by.map(({ none }) => none) },
-    isPartial: false,
+    missing: null,
     ascending,
   });
   const due: Computed = {
@@ -84,7 +84,7 @@ export const orderOf = ({ order_by, sort }: MergeRequestFilter): Order => {
         ],
         column: order_by,
         ranked: null,
-        isPartial: true,
+        missing: lastTime,
         ascending,
       };
     case 'label_priority':
@@ -101,7 +101,7 @@ export const orderOf = ({ order_by, sort }: MergeRequestFilter): Order => {
         keys: [{ by: sql.ref(`merge_requests.${column}`), of: (row) => row[column] }],
         column,
         ranked: null,
-        isPartial: false,
+        missing: null,
         ascending,
       };
     }

@@ -142,7 +142,7 @@ export const byProject = (wanted: Wanted, window: Window): RawBuilder<unknown> =
   const { actor, filter, order } = wanted;
   const up = order.ascending !== (window.backwards ?? false);
   const { range, by } =
-    order.column === null || order.isPartial
+    order.column === null || order.missing !== null
       ? byKeys(order, window, [sql`merge_requests.project_id = projects.id`])
       : lane(order, window, [['project_id', sql`projects.id`]]);
   return sql`select found.*, null::bigint as total, null::bigint as drawn
@@ -257,7 +257,7 @@ const lane = (order: Order, window: Window, prefix: readonly Prefix[]): Lane => 
   const columns = [...prefix.map(([name]) => name), ordered, 'id'];
   const column = sql.ref(`merge_requests.${ordered}`);
   const values = prefix.map(([_name, value]) => value);
-  const range: RawBuilder<unknown>[] = order.isPartial ? [sql`${column} is not null`] : [];
+  const range: RawBuilder<unknown>[] = order.missing === null ? [] : [sql`${column} is not null`];
   const compare = (larger: boolean, cursor: NonNullable<Window['after']>) =>
     range.push(
       sql`(${sql.join(columns.map((name) => sql.ref(`merge_requests.${name}`)))}) ${sql.raw(larger ? '>' : '<')} (${sql.join([...values, ...cursor])})`,
