@@ -76,7 +76,7 @@ it('the members of the groups above a project come along, and stay the authors o
     ['twice-along', 30],
   ]);
 
-  // Whoever has the role already by a group gets no second membership.
+  // People who have the role already by a group get no second membership.
   const beside = (await importArchive(app(), root, bytes, { path: 'beside', namespace: group.full_path })).body;
   await app().settle();
   expect((await membersOf(beside.id)).sort()).toEqual([
