@@ -79,6 +79,7 @@ export class Lane {
     // Returns jobs that earlier workers of this process could not return.
     await returnJobs(this.#options.pool, { owner: lockOwner(this.#options.services.processId, this.#options.name) });
     await this.#startWorkers();
+    if (!this.#workers) void this.#restart();
     this.#reconcileLater();
   }
 
@@ -99,6 +100,7 @@ export class Lane {
     if (returned > 0) this.#log.warn({ jobs: returned }, 'returned jobs that did not stop');
   }
 
+  /** Starts workers. There are none afterwards if they have shut down meanwhile, because a connection was lost. */
   async #startWorkers(): Promise<void> {
     const { services, pool, concurrency, batched, crons } = this.#options;
     this.#number++;
@@ -112,7 +114,11 @@ export class Lane {
     events.once('localQueue:init', ({ localQueue }: WorkerEventMap['localQueue:init']) => {
       events.once('pool:gracefulShutdown', () => void this.#returnFetched(localQueue, owner));
     });
-    events.once('pool:gracefulShutdown', () => this.#lost(owner));
+    let hasShutDown = false;
+    events.once('pool:gracefulShutdown', () => {
+      hasShutDown = true;
+      this.#lost(owner);
+    });
     const listening = whenListening(events, concurrency);
     const taskList = this.#tasks(owner, abort.signal);
     const runner = await run({
@@ -140,6 +146,8 @@ export class Lane {
       .then(() => this.#ended(workers))
       .catch((error: unknown) => this.#log.error({ err: error }, 'could not return the jobs of ended workers'));
     if (!this.#running) return await runner.stop();
+    // Their end may take long. New workers need not wait for it.
+    if (hasShutDown) return;
     this.#workers = workers;
     await Promise.race([listening, sleep(POLL_MS)]);
   }
