@@ -174,6 +174,7 @@ describe('external_authorization_service_enabled', () => {
       const { body } = await client.get(`/groups/${group.id}/hooks/${hook.body.id}/deliveries`);
       return body.map(({ request_data: data }: { request_data: Received }) => data.object_attributes?.title ?? null);
     };
+    await app().settle();
     expect(await shown()).toEqual(['about secret', 'about usual']);
     await turnOn();
     expect(await shown()).toEqual([null, 'about usual']);
