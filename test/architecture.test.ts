@@ -106,6 +106,27 @@ test('the diagram in docs/architecture.md allows every import between domains', 
   expect([...surplus]).toEqual([]);
 });
 
+test('faces leave the decision who may do what to the domain', async () => {
+  const domains = join(root, 'src/domains');
+  const decisions: string[] = [];
+  for (const entry of await readdir(domains, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const isFace = /^[^/]+\/(rest|record|graphql|pages)(\.ts$|\/)/.test(relative(domains, path));
+    if (!isFace || !entry.name.endsWith('.ts')) continue;
+    for (const [, names = '', from = ''] of (await readFile(path, 'utf8')).matchAll(/^import \{([^}]+)\} from '(.+)'/gm)) {
+      // `requireUser` returns the id of the caller.
+      const decides = from.endsWith('/policy.ts')
+        ? /\brequire(?!User\b)[A-Z]\w*/
+        : from === '#platform/errors.ts'
+          ? /\b(forbidden|unauthenticated|insufficientScope)\b/
+          : null;
+      const [name] = (decides && names.match(decides)) ?? [];
+      if (name) decisions.push(`${relative(domains, path)}: ${name}`);
+    }
+  }
+  expect(decisions).toEqual([]);
+});
+
 /** The routes of these folders are defined in the domains they belong to. */
 const MAKERS_OF_ROUTES: ReadonlySet<string> = new Set(['custom-attributes']);
 

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { notAdministrator } from '#platform/administrators.ts';
 import type { Context, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/cookies.ts';
 import { isCsrfToken } from '#platform/csrf.ts';
@@ -50,10 +51,11 @@ export const mountPages =
           const answer = await answerOrExplain(request, ctx, visit, async () => {
             const sent = readParameters(request.raw.url ?? '', request.body);
             if (page.method === 'POST' && !page.fromElsewhere) requireToken(ctx, visit, sent);
-            if (page.auth === 'required' && visit.session === null) return visit.redirect(signInPath(page, visit));
+            if (page.auth !== 'optional' && visit.session === null) return visit.redirect(signInPath(page, visit));
             const returnTo = page.method === 'GET' ? visit.url : undefined;
             const detour = visit.session === null ? null : await detourFor(ctx, { path: page.path, returnTo });
             if (detour !== null) return visit.redirect(detour);
+            if (page.auth === 'administrator' && !ctx.actor.isAdmin) throw notAdministrator(ctx.actor);
             Object.assign(sent, readPath(request.params));
             return page.handle(ctx, sent, visit);
           });

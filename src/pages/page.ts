@@ -14,8 +14,11 @@ interface Declaration {
   readonly method: 'GET' | 'POST';
   /** Path from the root of the host, such as `/-/user_settings/password`. `:name` matches one segment, `*name` one or more. */
   readonly path: string;
-  /** With `required`, anonymous callers must sign in first and then return to the page. */
-  readonly auth: 'required' | 'optional';
+  /**
+   * With `required`, anonymous callers must sign in first and then return to the page. `administrator` also refuses
+   * everyone who is not one.
+   */
+  readonly auth: 'administrator' | 'required' | 'optional';
   /** Whether another site posts here, without a CSRF token. The content must then authenticate itself. */
   readonly fromElsewhere?: true;
   /** Maximum size of a form that is larger than the usual limit, in bytes. */

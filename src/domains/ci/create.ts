@@ -1,7 +1,7 @@
 import type { CompileResult } from '#domains/ci-config/model.ts';
 import { givenProblemOf } from '#domains/ci-variables/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { can } from '#domains/projects/policy.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, notFound } from '#platform/errors.ts';
@@ -58,7 +58,7 @@ const refused = (...reasons: readonly string[]) => invalid({ base: reasons });
 /**
  * Creates a pipeline for a branch, a tag or a merge request, and starts its first jobs (reference: ci §2).
  *
- * @throws DomainError `invalid` with the reason under `base`, in the wording that clients know
+ * @throws DomainError as `authorisePipeline`; `invalid` with the reason under `base`, in the wording that clients know
  */
 export const createPipeline = async (ctx: Context, project: ProjectRow, wanted: NewPipeline): Promise<PipelineRow> => {
   const known = wanted.key === undefined ? null : await findPipelineByKey(ctx, wanted.key);
@@ -95,9 +95,14 @@ export const requirePipelines = (ctx: Context, project: ProjectRow): void => {
   if (!can(ctx, project, 'create_pipeline')) throw refused('Insufficient permissions to create a new pipeline');
 };
 
-/** Finds what the pipeline is for, and checks that the caller may run it. */
+/**
+ * Finds what the pipeline is for, and checks that the caller may run it.
+ *
+ * @throws DomainError `invalid`; for the source `api` as `requireAbility`, as clients of that endpoint know it
+ */
 export const authorisePipeline = async (ctx: Context, project: ProjectRow, wanted: NewPipeline): Promise<Target> => {
-  requirePipelines(ctx, project);
+  if (wanted.source === 'api') requireAbility(ctx, project, 'create_pipeline');
+  else requirePipelines(ctx, project);
   // Bridges forward variables of the CI file, which are limited with the file.
   const problem = wanted.bridge_job_id === undefined ? givenProblemOf(wanted.variables ?? [], MAX_VARIABLES) : null;
   if (problem !== null) throw invalid({ variables: [problem] });

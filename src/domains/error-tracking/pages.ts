@@ -1,12 +1,10 @@
-import { requireAbility } from '#domains/projects/policy.ts';
-import { getProject } from '#domains/projects/queries.ts';
 import { html, layout, table, time } from '#pages/html.ts';
 import { type Page, page } from '#pages/page.ts';
 import { pager } from '#pages/pager.ts';
 import { DEFAULT_PER_PAGE, offsetPage } from '#platform/paging.ts';
 import { integer, text } from '#rest/params.ts';
 import type { StoredEvent } from './digest/payload.ts';
-import { type ErrorRow, getErrorWithProject, listErrorsBelow } from './errors/queries.ts';
+import { type ErrorRow, getErrorProject, getErrorWithProject, listErrorsBelow } from './errors/queries.ts';
 import { type EventRowOfError, eventKey, newestEvents, payloadsByEvents } from './errors/stored-events.ts';
 import type { NormalizedException, NormalizedFrame } from './event.ts';
 
@@ -21,8 +19,7 @@ export const pages: readonly Page[] = [
     auth: 'required',
     input: { project: text(), page: integer({ min: 1, max: 10_000 }).default(1) },
     run: async (ctx, { project: path, page: number }, visit) => {
-      const project = await getProject(ctx, { path });
-      requireAbility(ctx, project, 'read_error');
+      const project = await getErrorProject(ctx, { path });
       const address = `/${project.full_path}/${BELOW_PROJECT}`;
       const { limit, offset } = offsetPage(number, DEFAULT_PER_PAGE);
       const window = { limit: limit + 1, offset, backwards: false };

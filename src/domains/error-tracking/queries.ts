@@ -5,6 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import { type ClientKeyRow, DEFAULTS, type Settings } from './model.ts';
+import { requireKeyScope } from './policy.ts';
 
 /** @throws DomainError `not_found` (Project), `forbidden` below Maintainer */
 export const getSettings = (ctx: Context, project: ProjectRow): Promise<Settings> => {
@@ -50,12 +51,17 @@ export const listClientKeys = async (ctx: Context, project: ProjectRow): Promise
   );
 };
 
-/** Returns the client keys of many projects, by project and then by id. The caller checks rights. */
+/**
+ * Returns the client keys of many projects, by project and then by id. The caller checks the abilities.
+ *
+ * @throws DomainError `insufficient_scope` for tokens that may not read keys
+ */
 export const clientKeysByProjects = async (
-  { db }: Pick<Context, 'db'>,
+  ctx: Pick<Context, 'actor' | 'db'>,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, readonly ClientKeyRow[]>> => {
-  const rows = await db
+  requireKeyScope(ctx);
+  const rows = await ctx.db
     .selectFrom('error_tracking_client_keys')
     .select(clientKeyColumns)
     .where(sql<boolean>`project_id = any (${ids}::bigint[])`)

@@ -1,10 +1,7 @@
-import { findGroup } from '#domains/groups/queries.ts';
-import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
-import { badRequest, notFound, unauthenticated } from '#platform/errors.ts';
-import type { LiveFilter } from '#platform/event-log/read.ts';
 import { type EventRow, shownPayload } from '#platform/events.ts';
+import { scopeFilter } from './scope.ts';
 
 const EventRef = builder.objectRef<EventRow>('Event').implement({
   description: 'Something that happened: one entry of the event log.',
@@ -44,20 +41,9 @@ subscriptionField('events', {
     scope: t({ type: EventScope }),
     kinds: t.stringList({ description: 'Event kinds such as `push.received`. All kinds if absent.' }),
   }),
-  open: async (ctx, { scope, kinds }): Promise<LiveFilter> => {
-    const wanted = kinds ? new Set(kinds) : null;
-    if (scope?.projectPath && scope.groupPath) throw badRequest('give projectPath or groupPath, not both');
-    if (scope?.projectPath) {
-      const project = await getProject(ctx, { path: String(scope.projectPath) });
-      return { kinds: wanted, project_id: project.id };
-    }
-    if (scope?.groupPath) {
-      const group = await findGroup(ctx, { path: String(scope.groupPath) });
-      if (!group) throw notFound('Group');
-      return { kinds: wanted, namespace_id: group.id };
-    }
-    if (ctx.actor.userId === null) throw unauthenticated();
-    return { kinds: wanted };
-  },
+  open: async (ctx, { scope, kinds }) => ({
+    kinds: kinds ? new Set(kinds) : null,
+    ...(await scopeFilter(ctx, scope ?? {})),
+  }),
   resolve: async (event) => event,
 });

@@ -7,7 +7,7 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { chained } from '#platform/db/chained-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
-import { notFound } from '#platform/errors.ts';
+import { notFound, unauthenticated } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type IssueFilter, withFilter } from './filter.ts';
 import type { IssueDetails, IssueRow } from './model.ts';
@@ -18,8 +18,17 @@ export type IssueScope =
   | { readonly group: Pick<GroupRow, 'id'>; readonly direct?: boolean | undefined }
   | 'everywhere';
 
-/** Lists the issues in the scope that the caller can see, newest first by default. */
+/**
+ * Lists the issues in the scope that the caller can see, newest first by default.
+ *
+ * @throws DomainError as `requireAbility` if the caller may not read issues of the project; `unauthenticated` for
+ *   anonymous callers who ask for their own issues
+ */
 export const listIssues = (ctx: Context, scope: IssueScope, filter: IssueFilter = {}): List<IssueRow> => {
+  if (scope === 'everywhere') {
+    const isOwn = (filter.scope ?? 'all') !== 'all';
+    if (isOwn && ctx.actor.userId === null) throw unauthenticated();
+  } else if ('project' in scope) requireAbility(ctx, scope.project, 'read_issue');
   const direction = filter.sort ?? 'desc';
   const query = withFilter(ctx, issuesIn(ctx, scope), filter);
   const whole = listOf(ctx.db, query, sortKeys(filter), direction);

@@ -8,6 +8,7 @@ import { containing } from '#platform/db/like.ts';
 import type { List, Window } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { MemberSource } from './model.ts';
+import { requireReadMembers } from './policy.ts';
 
 /** A membership as it applies to a place: direct, inherited, or through an invited group. */
 export interface MemberRow {
@@ -42,8 +43,13 @@ export interface MemberFilter {
   readonly accessLevels?: readonly number[] | undefined;
 }
 
-/** Lists the members of a group or project by user id, without expired memberships. */
+/**
+ * Lists the members of a group or project by user id, without expired memberships.
+ *
+ * @throws DomainError as `requireReadMembers`
+ */
 export const listMembers = (ctx: Context, source: MemberSource, filter: MemberFilter = {}): List<MemberRow> => {
+  requireReadMembers(ctx, source);
   const id = source.kind === 'group' ? source.group.id : source.project.id;
   const place = placeOf(ctx, source.kind, sql<number>`${id}::bigint`);
   return rowList(ctx, memberStatement(ctx, place, filter), (row) => row.user_id);
@@ -59,7 +65,7 @@ export const listMembersBelow = (
   return batchedMembers(ctx, statement, (row) => row.user_id);
 };
 
-/** Returns one member. @throws DomainError `not_found` */
+/** Returns one member. @throws DomainError `not_found`, and as `requireReadMembers` */
 export const getMember = async (
   ctx: Context,
   source: MemberSource,

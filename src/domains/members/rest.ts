@@ -2,16 +2,13 @@ import { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
-import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { addMember, removeMember, updateMember } from './commands.ts';
 import { listMemberships, MEMBERSHIP_SOURCES } from './memberships.ts';
-import { groupSource, type MemberSource, projectSource } from './model.ts';
-import { requireReadMembers } from './policy.ts';
+import { groupSource, projectSource } from './model.ts';
 import { ALL, getMember, listMembers, type MemberRelation } from './queries.ts';
 import { memberRecord, membershipRecord, projectShareRecord, toMember, toMembers, toMembership } from './record.ts';
 import { joiningRoutes } from './rest/joining.ts';
@@ -32,12 +29,6 @@ const outcomeRecord = z
   .object({ status: z.enum(['success', 'error']), message: z.record(z.string(), z.string()).optional() })
   .meta({ id: 'MembersAdded' });
 
-const readable = async (ctx: Context, place: Place, id: IdOrPath): Promise<MemberSource> => {
-  const source = await place.source(ctx, id);
-  requireReadMembers(ctx, source);
-  return source;
-};
-
 /** The routes for groups and projects differ only in their place. */
 const routesOf = (place: Place): Route[] => {
   const list = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
@@ -49,7 +40,7 @@ const routesOf = (place: Place): Route[] => {
       item: memberRecord,
       input: { id: idOrPath(), ...filters },
       run: async (ctx, { id, query, user_ids, skip_users }, page) => {
-        const source = await readable(ctx, place, id);
+        const source = await place.source(ctx, id);
         const filter = { relations, query, userIds: user_ids, skipUserIds: skip_users };
         const found = await readPage(listMembers(ctx, source, filter), page);
         return { ...found, items: await toMembers(ctx, found.items) };
@@ -64,7 +55,7 @@ const routesOf = (place: Place): Route[] => {
       input: { id: idOrPath(), user_id: integer() },
       response: memberRecord,
       run: async (ctx, { id, user_id }) => {
-        const source = await readable(ctx, place, id);
+        const source = await place.source(ctx, id);
         return toMember(ctx, await getMember(ctx, source, user_id, relations));
       },
     });

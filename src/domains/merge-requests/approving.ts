@@ -8,7 +8,7 @@ import { checkGuarded } from '#domains/users/credentials.ts';
 import { verifyPassword } from '#domains/users/password.ts';
 import { getUser, userSummariesByIds } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { conflict, forbidden, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
 import { mergeRequestApproved, mergeRequestReviewed, mergeRequestUnapproved } from './events.ts';
 import { lockInProject } from './locking.ts';
@@ -28,6 +28,22 @@ export interface Approve {
 
 /** Publishes the caller's draft notes on a merge request. Implemented in notes, which imports this domain. */
 export const publishReview = definePort<Context, [ProjectRow, MergeRequestRow], Promise<void>>('publishReview');
+
+/**
+ * Returns how a merge request is approved, with its rules.
+ *
+ * @throws DomainError as `requireAbility` if the caller may not read the rules, `not_found` if it was deleted meanwhile
+ */
+export const getApprovalState = async (
+  ctx: Context,
+  project: ProjectRow,
+  { id }: Pick<MergeRequestRow, 'id'>,
+): Promise<ApprovalState> => {
+  requireAbility(ctx, project, 'read_approval_rule');
+  const state = await approvalState(ctx, id);
+  if (!state) throw notFound();
+  return state;
+};
 
 /**
  * Approves a merge request for the caller. Returns false if they have approved it already.

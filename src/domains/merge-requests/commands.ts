@@ -178,6 +178,21 @@ export const createMergeRequest = async (
 };
 
 /**
+ * Sets how many approvals a merge request needs.
+ *
+ * @throws DomainError as `requireAbility` unless the caller maintains the project, and as `updateMergeRequest`
+ */
+export const setApprovalsRequired = (
+  ctx: Context,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  approvals_before_merge: number,
+): Promise<MergeRequestRow> => {
+  requireAbility(ctx, project, 'admin_approval_rule');
+  return updateMergeRequest(ctx, project, row, { approvals_before_merge });
+};
+
+/**
  * Changes, closes or reopens a merge request. Authors below Developer may change their proposal: title, description,
  * target branch, state, and what happens to the source branch.
  *

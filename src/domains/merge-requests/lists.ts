@@ -4,6 +4,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import type { List, SortKey } from '#platform/db/list.ts';
+import { unauthenticated } from '#platform/errors.ts';
 import type { MergeRequestFilter } from './lists/filter.ts';
 import { findMergeRequests } from './lists/find.ts';
 import { type ListedRow, orderOf } from './lists/order.ts';
@@ -28,7 +29,11 @@ export const listMergeRequests = (
   return findMergeRequests(ctx, filter, { project_id: project.id }, selected(ALL_COLUMNS));
 };
 
-/** Lists the merge requests that the caller can see, in all projects or in all projects below a group. */
+/**
+ * Lists the merge requests that the caller can see, in all projects or in all projects below a group.
+ *
+ * @throws DomainError `unauthenticated` for anonymous callers who ask for their own merge requests in all projects
+ */
 export const listVisibleMergeRequests = (
   ctx: Context,
   {
@@ -39,7 +44,11 @@ export const listVisibleMergeRequests = (
     readonly group_id?: number | undefined;
     readonly non_archived?: boolean | undefined;
   } = {},
-): List<MergeRequestRow> => findMergeRequests(ctx, filter, { group_id, non_archived }, selected(ALL_COLUMNS));
+): List<MergeRequestRow> => {
+  const isOwn = (filter.scope ?? 'all') !== 'all';
+  if (isOwn && group_id === undefined && ctx.actor.userId === null) throw unauthenticated();
+  return findMergeRequests(ctx, filter, { group_id, non_archived }, selected(ALL_COLUMNS));
+};
 
 const selected = (columns: readonly MergeRequestColumn[]): RawBuilder<unknown> =>
   sql.join([

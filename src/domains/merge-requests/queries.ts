@@ -142,11 +142,19 @@ export const mergeRequestStatsByIds = async (
 /**
  * Lists the pipelines of a merge request: those created for it, and then those of its branch for its commits. The newest
  * come first.
- * The caller checks `read_pipeline`.
+ *
+ * @throws DomainError as `requireAbility` if the caller may not read pipelines
  */
-export const listMergeRequestPipelines = (ctx: Context, row: Pick<MergeRequestRow, 'id'>): List<PipelineRow> =>
-  listOf(ctx.db, pipelinesOf(ctx, sql`${row.id}::bigint`), BY_PIPELINE, 'desc');
+export const listMergeRequestPipelines = (
+  ctx: Context,
+  project: ProjectRow,
+  { id }: Pick<MergeRequestRow, 'id'>,
+): List<PipelineRow> => {
+  requireAbility(ctx, project, 'read_pipeline');
+  return listOf(ctx.db, pipelinesOf(ctx, sql`${id}::bigint`), BY_PIPELINE, 'desc');
+};
 
+/** Lists the same for many merge requests. The caller checks `read_pipeline`. */
 export const listPipelinesBelowMergeRequests = (ctx: Context): BatchedList<PipelineRow> =>
   batchedListOf(ctx.db, (id) => pipelinesOf(ctx, id), BY_PIPELINE, 'desc');
 

@@ -1,5 +1,4 @@
 import { pipelineListRecord, pipelineRecord, toPipeline, toPipelineListed } from '#domains/ci/record.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
@@ -73,8 +72,7 @@ export const routes = [
     item: pipelineListRecord,
     run: async (ctx, { id, merge_request_iid }, page) => {
       const { project, row } = await find(ctx, id, merge_request_iid);
-      requireAbility(ctx, project, 'read_pipeline');
-      const found = await readPage(listMergeRequestPipelines(ctx, row), page);
+      const found = await readPage(listMergeRequestPipelines(ctx, project, row), page);
       return { ...found, items: found.items.map((pipeline) => toPipelineListed(ctx, pipeline)) };
     },
   }),

@@ -1,26 +1,24 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { withClosedGroups } from '#domains/access/restrictions.ts';
-import { findAliasedProject } from '#domains/aliases/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { can, type ProjectAbility } from '#domains/projects/policy.ts';
-import { findMovedProject, findProject } from '#domains/projects/queries.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { authenticate, authenticateGit } from '#domains/tokens/authentication.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { DomainError, forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
+import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { withMessages } from '#platform/git/http/receive-report.ts';
 import { decodedBody } from '#platform/git/http/request-body.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
-import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { readCredential } from '#rest/auth.ts';
 import { routerPaths } from '#rest/wildcards.ts';
 import { onlyBranches } from './collaboration.ts';
 import { FetchCounter } from './fetches.ts';
+import { findRepository, mayJobPush } from './git-access.ts';
 import { answerError, noCache } from './git-http/answers.ts';
 import { carryOut } from './options-due.ts';
 import { judgePush } from './policy.ts';
@@ -78,7 +76,7 @@ const advertise = async (services: Services, request: FastifyRequest, reply: Fas
     throw forbidden('only the smart HTTP protocol is supported; use a newer git');
   }
   const ctx = await openContext(services, request);
-  const found = await findOrMoved(ctx, path, asked);
+  const found = await findRepository(ctx, path, asked);
   if ('movedTo' in found) {
     return reply.redirect(`/${found.movedTo}.git/info/refs?service=${asked}`, 301);
   }
@@ -101,7 +99,7 @@ const serve = async (
     return reply.code(415).type('text/plain').send(`The content type must be application/x-${service}-request\n`);
   }
   const ctx = await openContext(services, request);
-  const found = await findOrMoved(ctx, path, service);
+  const found = await findRepository(ctx, path, service);
   if ('movedTo' in found) throw notFound('Project');
   const body = decodedBody(request.raw, headerOf(request, 'content-encoding'));
   const { receive_max_input_size: maxMebibytes } = await getSettings(ctx);
@@ -236,55 +234,6 @@ const refusalsOfSize = async (
   return updates.flatMap(({ ref, newOid }) =>
     newOid !== null && newOid === beyond ? [{ ref, reason: `it has more than ${atMost} files and folders` }] : [],
   );
-};
-
-/**
- * Returns the project if the caller may use the service, or its new path if it has moved. Anonymous callers must
- * authenticate before they learn whether the project exists.
- */
-const findOrMoved = async (
-  ctx: Context,
-  path: string,
-  service: Service,
-): Promise<{ readonly project: ProjectRow } | { readonly movedTo: string }> => {
-  const isAnonymous = ctx.actor.userId === null;
-  // A project path always contains its namespace, so a single segment can only be an alias.
-  const isAlias = !path.includes('/');
-  const project = isAlias ? await findAliasedProject(ctx, path) : await findProject(ctx, { path });
-  if (!project) {
-    const movedId = isAlias ? null : await findMovedProject(ctx, path);
-    const moved = movedId === null ? null : await findProject(ctx, { id: movedId });
-    if (moved) return { movedTo: moved.full_path };
-    throw isAnonymous ? unauthenticated() : notFound('Project');
-  }
-  requireScope(ctx.actor, service);
-  if (service === 'git-receive-pack' && !mayJobPush(ctx, project)) {
-    throw forbidden('job tokens may not push to this project');
-  }
-  const ability: ProjectAbility = service === 'git-upload-pack' ? 'read_code' : 'push_code';
-  if (can(ctx, project, ability)) return { project };
-  if (service === 'git-receive-pack' && (await onlyBranches(ctx, project))?.size !== 0) return { project };
-  if (isAnonymous) throw unauthenticated();
-  if (service === 'git-upload-pack') throw forbidden('you are not allowed to download code from this project');
-  if (project.archived) throw forbidden('this project is archived and cannot be pushed to');
-  if (project.marked_for_deletion_on !== null) {
-    throw forbidden('this project is marked for deletion and cannot be pushed to');
-  }
-  throw can(ctx, project, 'read_project')
-    ? forbidden('you are not allowed to push code to this project')
-    : notFound('Project');
-};
-
-const READ_SCOPES = ['read_repository', 'write_repository', 'api', JOB_TOKEN_SCOPE];
-const WRITE_SCOPES = ['write_repository', 'api', JOB_TOKEN_SCOPE];
-
-/** A job may push only to its own project, and only if the project allows it (reference: ci §7). */
-const mayJobPush = ({ actor: { job } }: Context, project: ProjectRow): boolean =>
-  job === undefined || (job.projectId === project.id && project.ci_push_repository_for_job_token_allowed);
-
-const requireScope = ({ scopes }: Actor, service: Service): void => {
-  const accepted = service === 'git-upload-pack' ? READ_SCOPES : WRITE_SCOPES;
-  if (scopes !== null && !accepted.some((scope) => scopes.has(scope))) throw insufficientScope(accepted);
 };
 
 const openContext = async (services: Services, request: FastifyRequest): Promise<Context> => {

@@ -1,5 +1,5 @@
 import { contactManager, type ManagerInfo } from '#domains/runners/managers.ts';
-import { findRunnerByToken } from '#domains/runners/tokens.ts';
+import { findRunnerByToken, type RunnerFacts } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import { type Asking, takeJob } from './hand-outs.ts';
@@ -23,6 +23,20 @@ export interface JobAnswer {
 }
 
 /**
+ * Returns the runner with this token and the id of its manager, and stores the contact.
+ *
+ * @throws DomainError `forbidden` for an unknown or expired token
+ */
+export const contactRunner = async (
+  ctx: Context,
+  { token, system_id, info }: Pick<JobRequest, 'token' | 'system_id' | 'info'>,
+): Promise<{ readonly facts: RunnerFacts; readonly manager_id: number }> => {
+  const facts = await findRunnerByToken(ctx, token);
+  if (!facts) throw forbidden();
+  return { facts, manager_id: await contactManager(ctx, facts.id, system_id, info) };
+};
+
+/**
  * Hands a job to a runner. If there is none, a first request is answered at once. A request that repeats `last_update`
  * waits for a job, without any statement, for as long as the configuration allows.
  *
@@ -32,9 +46,7 @@ export const requestJob = async (
   ctx: Context,
   { token, system_id, last_update, info }: JobRequest,
 ): Promise<JobAnswer> => {
-  const facts = await findRunnerByToken(ctx, token);
-  if (!facts) throw forbidden();
-  const manager_id = await contactManager(ctx, facts.id, system_id, info);
+  const { facts, manager_id } = await contactRunner(ctx, { token, system_id, info });
   if (facts.paused) return { job: null, last_update: null };
   const asking: Asking = { token, facts, manager_id, info };
   const room = waitingRunners(ctx);

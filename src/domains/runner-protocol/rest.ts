@@ -1,19 +1,17 @@
 import { z } from 'zod';
 import { findStatusForToken } from '#domains/ci/job-tokens.ts';
 import { removeManager, renewRunnerToken, unregisterRunner } from '#domains/runners/by-token.ts';
-import { contactManager } from '#domains/runners/managers.ts';
 import { RUNNER_ACCESS_LEVELS } from '#domains/runners/model.ts';
 import { registerRunner } from '#domains/runners/registration.ts';
-import { findRunnerByToken } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
-import { badParameters, forbidden } from '#platform/errors.ts';
+import { badParameters } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { RestError } from '#rest/errors.ts';
 import { inputParser } from '#rest/input.ts';
 import { anyHash, boolean, commaList, exclusive, hash, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
 import { removedInV5 } from '#rest/v5.ts';
-import { requestJob } from './requests.ts';
+import { contactRunner, requestJob } from './requests.ts';
 import { appendToLog, findRunningJob, JOB_STATES, type RunningJob, updateJob } from './updates.ts';
 
 const tag = 'Runner protocol';
@@ -127,9 +125,7 @@ export const routes: readonly Route[] = [
     status: 200,
     response: verifiedRecord,
     run: async (ctx, { token, system_id, info = {} }) => {
-      const facts = await findRunnerByToken(ctx, token);
-      if (!facts) throw forbidden();
-      await contactManager(ctx, facts.id, system_id, info);
+      const { facts } = await contactRunner(ctx, { token, system_id, info });
       return { id: facts.id, token, token_expires_at: isoTime(facts.token_expires_at) };
     },
   }),

@@ -35,6 +35,13 @@ export const getAdminMode = async (ctx: Context): Promise<AdminMode> => {
   };
 };
 
+/** The same for those who have entered it or can. @throws DomainError `forbidden` for others */
+export const getAdminModeToEnter = async (ctx: Context): Promise<AdminMode> => {
+  const mode = await getAdminMode(ctx);
+  if (!mode.entered && !mode.concerns) throw forbidden();
+  return mode;
+};
+
 /**
  * Gives the caller's session the rights of an administrator for `ADMIN_MODE_HOURS`. Requires the password, and a code
  * if the account has a second factor. Returns a new value for the session cookie: a value that was stolen before must not

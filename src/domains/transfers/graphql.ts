@@ -1,6 +1,6 @@
 import { JUDGED, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
-import { can, POLICY_COLUMNS, requireAbility } from '#domains/projects/policy.ts';
+import { can, POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
@@ -25,6 +25,7 @@ import {
   canSeeProblems,
   exportStatesByProjects,
   findReplacement,
+  getProjectOfTransfers,
   type ImportFailureRow,
   importFailuresBelow,
   readExportState,
@@ -250,9 +251,8 @@ subscriptionField('projectExportUpdated', {
   type: ExportUpdateRef,
   args: (t) => ({ fullPath: t.id({ required: true }) }),
   open: async (ctx, { fullPath }) => {
-    const project = await getProject(ctx, { path: String(fullPath) });
-    requireAbility(ctx, project, 'export');
-    return { kinds: EXPORT_KINDS, project_id: project.id };
+    const { id } = await getProjectOfTransfers(ctx, String(fullPath));
+    return { kinds: EXPORT_KINDS, project_id: id };
   },
   resolve: async (event) => ({
     ...updateOf(event),
@@ -279,10 +279,9 @@ subscriptionField('projectImportUpdated', {
   type: ImportUpdateRef,
   args: (t) => ({ fullPath: t.id({ required: true }) }),
   open: async (ctx, { fullPath }) => {
-    const project = await getProject(ctx, { path: String(fullPath) });
-    requireAbility(ctx, project, 'export');
-    const replacement = await findReplacement(ctx, project.id);
-    return { kinds: IMPORT_KINDS, project_id: replacement?.project_id ?? project.id };
+    const { id } = await getProjectOfTransfers(ctx, String(fullPath));
+    const replacement = await findReplacement(ctx, id);
+    return { kinds: IMPORT_KINDS, project_id: replacement?.project_id ?? id };
   },
   resolve: async (event) => ({
     ...updateOf(event),

@@ -1,7 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
-import type { ProjectRow } from '#domains/projects/queries.ts';
+import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -13,6 +13,13 @@ import { readCounts } from './progress.ts';
 import { RELATIONS } from './relations/all.ts';
 
 export type ImportFailureRow = Selectable<ImportFailures>;
+
+/** Returns the project if the caller may follow its exports and imports. @throws DomainError `not_found`, `forbidden` */
+export const getProjectOfTransfers = async (ctx: Context, path: string): Promise<ProjectRow> => {
+  const project = await getProject(ctx, { path });
+  requireAbility(ctx, project, 'export');
+  return project;
+};
 
 /** @throws DomainError `forbidden` if the caller may not export, `not_found` while exports are turned off */
 export const getExportState = async (ctx: Context, project: ProjectRow): Promise<ExportState> => {

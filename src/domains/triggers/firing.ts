@@ -5,7 +5,7 @@ import { findProject, getProject } from '#domains/projects/queries.ts';
 import { actorFor, authenticate } from '#domains/tokens/authentication.ts';
 import { type Actor, type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { badParameters, DomainError, notFound } from '#platform/errors.ts';
+import { badParameters, DomainError, forbidden, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { digestToken } from '#platform/secrets.ts';
 
@@ -16,19 +16,24 @@ export interface Firing {
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
   readonly inputs?: Readonly<Record<string, unknown>> | undefined;
   readonly inputs_are_texts?: boolean | undefined;
+  /** The name of the webhook, if a webhook sent the request. */
+  readonly hook?: string | undefined;
 }
 
 /**
  * Starts a pipeline with the token of a trigger, as its owner, or with the token of a running job, as the user of the
  * job. The caller needs no other credential.
  *
- * @throws DomainError `not_found` for a wrong token or project, `parameters`, and as `createPipeline`
+ * @throws DomainError `forbidden` for a webhook about pipelines, `not_found` for a wrong token or project, `parameters`,
+ *   and as `createPipeline`
  */
 export const fireTrigger = async (
   ctx: Context,
   id: IdOrPath,
-  { token, ref, variables = {}, inputs, inputs_are_texts }: Firing,
+  { token, ref, variables = {}, inputs, inputs_are_texts, hook }: Firing,
 ): Promise<PipelineRow> => {
+  // A hook for pipelines that starts a pipeline would call itself for ever.
+  if (hook === 'Pipeline Hook') throw forbidden();
   const given = variablesOf(variables);
   const { actor, source } = (await ofTrigger(ctx, id, token)) ?? (await ofJob(ctx, token)) ?? refused();
   const { requestId, signal, services } = ctx;

@@ -3,7 +3,7 @@ import { pipelineRecord, toPipeline } from '#domains/ci/record.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { badParameters, forbidden } from '#platform/errors.ts';
+import { badParameters } from '#platform/errors.ts';
 import { only } from '#platform/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
@@ -66,11 +66,14 @@ const fire = async (
   }: Omit<Firing, 'variables'> & { readonly id: Parameters<typeof fireTrigger>[1]; readonly variables?: unknown },
   http: Exchange,
 ) => {
-  // A hook for pipelines that starts a pipeline would call itself for ever.
-  if (http.headers['x-gitlab-event'] === 'Pipeline Hook') throw forbidden();
   if (variables !== undefined && (typeof variables !== 'object' || variables === null || Array.isArray(variables)))
     throw badParameters('variables needs to be a map of key-valued strings');
-  const given = { ...rest, inputs_are_texts: hasOnlyTexts(http), variables: variables && { ...variables } };
+  const given = {
+    ...rest,
+    inputs_are_texts: hasOnlyTexts(http),
+    variables: variables && { ...variables },
+    hook: http.headers['x-gitlab-event'],
+  };
   return toPipeline(ctx, await fireTrigger(ctx, id, given));
 };
 

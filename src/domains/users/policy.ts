@@ -1,6 +1,6 @@
 import { notAdministrator } from '#platform/administrators.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import { unauthenticated } from '#platform/errors.ts';
+import { forbidden, unauthenticated } from '#platform/errors.ts';
 
 /** How much of a user is shown (specification 2 §2.1). Each view includes the ones before it. */
 const VIEWS = ['public', 'signed_in', 'self', 'administrator'] as const;
@@ -27,6 +27,12 @@ export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void =>
 export const requireUser = ({ actor }: Pick<Context, 'actor'>): number => {
   if (actor.userId === null) throw unauthenticated();
   return actor.userId;
+};
+
+/** Returns the id if it is the caller's own. @throws `unauthenticated` for anonymous callers, `forbidden` for others */
+export const ownId = (ctx: Pick<Context, 'actor'>, userId: number): number => {
+  if (requireUser(ctx) !== userId) throw forbidden();
+  return userId;
 };
 
 /** Whether the caller is an OAuth application or uses a credential that one created. */

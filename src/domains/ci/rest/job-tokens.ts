@@ -1,14 +1,13 @@
 import { z } from 'zod';
 import { namespaceWebUrl } from '#domains/groups/model.ts';
 import { updateProject } from '#domains/projects/commands.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { simpleProjectRecord, toSimpleProject } from '#domains/projects/record.ts';
 import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, idOrPath, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { admitJobs, listAdmittedGroups, listAdmittedProjects, refuseJobs } from '../job-token-scope.ts';
+import { admitJobs, getJobTokenScope, listAdmittedGroups, listAdmittedProjects, refuseJobs } from '../job-token-scope.ts';
 import { jobByIdIn } from '../queries.ts';
 import { jobRecord, toJobs } from '../record.ts';
 
@@ -45,14 +44,7 @@ export const jobTokenRoutes = [
       'With `inbound_enabled`, only those of its own jobs and of its allowlist. `outbound_enabled` has no effect.',
     input,
     response: z.object({ inbound_enabled: z.boolean(), outbound_enabled: z.boolean() }).meta({ id: 'JobTokenScope' }),
-    run: async (ctx, { id }) => {
-      const project = await getProject(ctx, id);
-      requireAbility(ctx, project, 'update_settings');
-      return {
-        inbound_enabled: project.ci_inbound_job_token_scope_enabled,
-        outbound_enabled: project.ci_job_token_scope_enabled,
-      };
-    },
+    run: async (ctx, { id }) => getJobTokenScope(ctx, await getProject(ctx, id)),
   }),
   route({
     method: 'PATCH',

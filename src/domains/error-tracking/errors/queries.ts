@@ -7,6 +7,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
 import type { SortKey } from '#platform/db/list.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { ErrorStatus, Level } from '../model.ts';
 
@@ -113,9 +114,14 @@ export const getErrorWithProject = async (
 ): Promise<{ readonly error: ErrorRow; readonly project: ProjectRow }> => {
   const error = (await errorsByIds(ctx, [id])).get(id);
   if (!error) throw notFound('Error');
-  const project = await getProject(ctx, { id: error.project_id });
+  return { error, project: await getErrorProject(ctx, { id: error.project_id }) };
+};
+
+/** Returns the project if the caller may read its errors. @throws DomainError `not_found`; `forbidden` below Reporter */
+export const getErrorProject = async (ctx: Context, idOrPath: IdOrPath): Promise<ProjectRow> => {
+  const project = await getProject(ctx, idOrPath);
   requireAbility(ctx, project, 'read_error');
-  return { error, project };
+  return project;
 };
 
 /** Returns the errors by id. The caller checks access. */

@@ -1,10 +1,8 @@
-import { requireAbility } from '#domains/projects/policy.ts';
-import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { subscriptionField, type Update, updateFields, updateOf } from '#graphql/subscription.ts';
 import type { Context } from '#platform/context.ts';
-import { type ErrorRow, errorsByIds } from '../errors/queries.ts';
+import { type ErrorRow, errorsByIds, getErrorProject } from '../errors/queries.ts';
 import {
   type CountsPayload,
   errorCreated,
@@ -79,9 +77,8 @@ const CountsRef = builder.objectRef<CountsPayload & Update>('ErrorTrackingCounts
 });
 
 const openFor = async (ctx: Context, fullPath: string | number, kinds: ReadonlySet<string>) => {
-  const project = await getProject(ctx, { path: String(fullPath) });
-  requireAbility(ctx, project, 'read_error');
-  return { kinds, project_id: project.id };
+  const { id } = await getErrorProject(ctx, { path: String(fullPath) });
+  return { kinds, project_id: id };
 };
 
 subscriptionField('errorTrackingErrorUpdated', {

@@ -13,7 +13,7 @@ import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import { deleteInvitation, type InvitationRow, invitationsBelow, invite, updateInvitation } from '../invitations.ts';
 import { groupSource, type MemberSource, projectSource } from '../model.ts';
-import { requireAdminMembers } from '../policy.ts';
+import { managedId } from '../policy.ts';
 import { type AccessRequestRow, accessRequestsBelow, approveRequest, denyRequest, requestAccess } from '../requests.ts';
 
 const AccessRequest = builder.objectRef<AccessRequestRow>('AccessRequest').implement({
@@ -68,10 +68,7 @@ builder.objectField(GroupRef, 'accessRequests', (t) =>
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
-      resolve: (group, args, ctx, info) => {
-        requireAdminMembers(ctx, groupSource(group));
-        return requestsOfGroups(group.id, args, ctx, info);
-      },
+      resolve: (group, args, ctx, info) => requestsOfGroups(managedId(ctx, groupSource(group)), args, ctx, info),
     },
     AccessRequestConnection,
   ),
@@ -83,10 +80,7 @@ builder.objectField(GroupRef, 'invitations', (t) =>
       nullable: true,
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
-      resolve: (group, args, ctx, info) => {
-        requireAdminMembers(ctx, groupSource(group));
-        return invitationsOfGroups(group.id, args, ctx, info);
-      },
+      resolve: (group, args, ctx, info) => invitationsOfGroups(managedId(ctx, groupSource(group)), args, ctx, info),
     },
     InvitationConnection,
   ),
@@ -97,10 +91,8 @@ projectField('accessRequests', ROW, (t) =>
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
-      resolve: (project, args, ctx, info) => {
-        requireAdminMembers(ctx, projectSource(project));
-        return requestsOfProjects(project.id, args, ctx, info);
-      },
+      resolve: (project, args, ctx, info) =>
+        requestsOfProjects(managedId(ctx, projectSource(project)), args, ctx, info),
     },
     AccessRequestConnection,
   ),
@@ -112,10 +104,8 @@ projectField('invitations', ROW, (t) =>
       nullable: true,
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
-      resolve: (project, args, ctx, info) => {
-        requireAdminMembers(ctx, projectSource(project));
-        return invitationsOfProjects(project.id, args, ctx, info);
-      },
+      resolve: (project, args, ctx, info) =>
+        invitationsOfProjects(managedId(ctx, projectSource(project)), args, ctx, info),
     },
     InvitationConnection,
   ),

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { ownId } from '#domains/users/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ModelId } from '#graphql/ids.ts';
 import { subscriptionField, type Update, updateFields, updateOf } from '#graphql/subscription.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { badRequest, notFound } from '#platform/errors.ts';
 import type { LiveFilter } from '#platform/event-log/read.ts';
 import type { EventRow } from '#platform/events.ts';
 import {
@@ -148,9 +149,8 @@ subscriptionField('userMergeRequestUpdated', {
     'Follows the merge requests that the caller is assigned to or reviews, their approvals, and those that they leave.',
   type: MergeRequestUpdateRef,
   args: (t) => ({ userId: t({ type: 'UserID', required: true, description: 'The caller.' }) }),
-  open: (ctx, { userId }): LiveFilter => {
-    if (ctx.actor.userId === null) throw unauthenticated();
-    if (ctx.actor.userId !== userId) throw forbidden();
+  open: (ctx, args): LiveFilter => {
+    const userId = ownId(ctx, args.userId);
     return {
       kinds: new Set(
         [

@@ -1,20 +1,24 @@
 import { z } from 'zod';
 import { isUserDefined } from '#domains/approvals/model.ts';
 import { mergeRequestRuleRecord, toMergeRequestRules } from '#domains/approvals/record.ts';
-import { type ApprovalState, approvalState } from '#domains/approvals/state.ts';
+import type { ApprovalState } from '#domains/approvals/state.ts';
 import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { requireAbility } from '#domains/projects/policy.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { RestError } from '#rest/errors.ts';
 import { boolean, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { removedInV5 } from '#rest/v5.ts';
-import { approveMergeRequest, mayApprove, resetApprovals, unapproveMergeRequest } from '../approving.ts';
-import { updateMergeRequest } from '../commands.ts';
+import {
+  approveMergeRequest,
+  getApprovalState,
+  mayApprove,
+  resetApprovals,
+  unapproveMergeRequest,
+} from '../approving.ts';
+import { setApprovalsRequired } from '../commands.ts';
 import { shownMergeStatus } from '../model.ts';
 import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
 import { findMergeRequest, one } from './one.ts';
@@ -78,7 +82,6 @@ export const approvalRoutes = [
     response: approvalsRecord,
     run: async (ctx, { id, merge_request_iid }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      requireAbility(ctx, project, 'read_approval_rule');
       return toApprovals(ctx, project, row);
     },
   }),
@@ -91,7 +94,6 @@ export const approvalRoutes = [
     response: approvalStateRecord,
     run: async (ctx, { id, merge_request_iid }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      requireAbility(ctx, project, 'read_approval_rule');
       return toApprovalState(ctx, project, row);
     },
   }),
@@ -106,9 +108,7 @@ export const approvalRoutes = [
     response: approvalsRecord,
     run: async (ctx, { id, merge_request_iid, approvals_required }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
-      requireAbility(ctx, project, 'admin_approval_rule');
-      const changed = await updateMergeRequest(ctx, project, row, { approvals_before_merge: approvals_required });
-      return toApprovals(ctx, project, changed);
+      return toApprovals(ctx, project, await setApprovalsRequired(ctx, project, row, approvals_required));
     },
   }),
   route({
@@ -167,8 +167,7 @@ const toApprovals = async (
   { iid }: Pick<MergeRequestRow, 'iid'>,
 ): Promise<z.output<typeof approvalsRecord>> => {
   const row = await getMergeRequest(ctx, project, iid);
-  const state = await approvalState(ctx, row.id);
-  if (!state) throw notFound();
+  const state = await getApprovalState(ctx, project, row);
   const { userId } = ctx.actor;
   const approverIds = state.approvals.map(({ user_id }) => user_id);
   const suggestedIds = suggested(state, approverIds);
@@ -211,10 +210,9 @@ const toApprovals = async (
 const toApprovalState = async (
   ctx: Context,
   project: ProjectRow,
-  { id }: Pick<MergeRequestRow, 'id'>,
+  row: Pick<MergeRequestRow, 'id'>,
 ): Promise<z.output<typeof approvalStateRecord>> => {
-  const state = await approvalState(ctx, id);
-  if (!state) throw notFound();
+  const state = await getApprovalState(ctx, project, row);
   const [records, users] = await Promise.all([
     toMergeRequestRules(
       ctx,

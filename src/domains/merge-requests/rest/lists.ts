@@ -4,7 +4,6 @@ import { getProject } from '#domains/projects/queries.ts';
 import { getCommit } from '#domains/repositories/commits.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
-import { unauthenticated } from '#platform/errors.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
 import { boolean, commaList, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route } from '#rest/route.ts';
@@ -27,10 +26,8 @@ export const listRoutes = [
     input: { ...filters, scope: scope.default('created_by_me') },
     rules,
     item: anyMergeRequestRecord,
-    run: (ctx, input, page) => {
-      if (ctx.actor.userId === null && input.scope !== 'all') throw unauthenticated();
-      return mergeRequestPage(ctx, listVisibleMergeRequests(ctx, filterOf(input)), page, input, null);
-    },
+    run: (ctx, input, page) =>
+      mergeRequestPage(ctx, listVisibleMergeRequests(ctx, filterOf(input)), page, input, null),
   }),
   listRoute({
     path: '/groups/:id/merge_requests',

@@ -1,5 +1,4 @@
 import { madeThrough } from '#domains/tokens/pages.ts';
-import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { button, errorSummary, type FormErrors, form, html, layout, table, time } from '#pages/html.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
@@ -34,31 +33,25 @@ interface Section {
 /** Returns the application pages below a path: the caller's own applications, or all of them for administrators. */
 const pagesBelow = (section: Section): readonly Page[] => {
   const { path, forHub } = section;
-  const allow = (ctx: Context): void => {
-    if (forHub) requireAdministrator(ctx);
-    else requireUser(ctx);
-  };
+  const auth = forHub ? 'administrator' : 'required';
   return [
     page({
       method: 'GET',
       path,
-      auth: 'required',
+      auth,
       input: { page: integer({ min: 1, max: 10_000 }).default(1) },
       run: (ctx, { page: number }, visit) => showList(ctx, visit, section, number),
     }),
     page({
       method: 'GET',
       path: `${path}/new`,
-      auth: 'required',
-      run: (ctx, _input, visit) => {
-        allow(ctx);
-        return showNew(visit, section, newDraft, {});
-      },
+      auth,
+      run: (_ctx, _input, visit) => showNew(visit, section, newDraft, {}),
     }),
     page({
       method: 'POST',
       path,
-      auth: 'required',
+      auth,
       input: applicationInput,
       run: async (ctx, draft, visit) => {
         try {
@@ -72,20 +65,16 @@ const pagesBelow = (section: Section): readonly Page[] => {
     page({
       method: 'GET',
       path: `${path}/:id`,
-      auth: 'required',
+      auth,
       input: { id: integer() },
-      run: async (ctx, { id }, visit) => {
-        allow(ctx);
-        return showOne(visit, section, await getApplication(ctx, id));
-      },
+      run: async (ctx, { id }, visit) => showOne(visit, section, await getApplication(ctx, id)),
     }),
     page({
       method: 'GET',
       path: `${path}/:id/edit`,
-      auth: 'required',
+      auth,
       input: { id: integer() },
       run: async (ctx, { id }, visit) => {
-        allow(ctx);
         const application = await getApplication(ctx, id);
         const draft = { ...application, redirect_uri: application.redirect_uris.join('\n') };
         return showEdit(visit, section, application, draft, {});
@@ -94,10 +83,9 @@ const pagesBelow = (section: Section): readonly Page[] => {
     page({
       method: 'POST',
       path: `${path}/:id`,
-      auth: 'required',
+      auth,
       input: { ...applicationInput, id: integer() },
       run: async (ctx, { id, ...draft }, visit) => {
-        allow(ctx);
         const application = await getApplication(ctx, id);
         try {
           await updateApplication(ctx, id, fromDraft(draft));
@@ -110,10 +98,9 @@ const pagesBelow = (section: Section): readonly Page[] => {
     page({
       method: 'POST',
       path: `${path}/:id/renew_secret`,
-      auth: 'required',
+      auth,
       input: { id: integer() },
       run: async (ctx, { id }, visit) => {
-        allow(ctx);
         const renewed = await renewSecret(ctx, id);
         return showOne(visit, section, renewed, renewed.secret);
       },
@@ -121,10 +108,9 @@ const pagesBelow = (section: Section): readonly Page[] => {
     page({
       method: 'POST',
       path: `${path}/:id/delete`,
-      auth: 'required',
+      auth,
       input: { id: integer() },
       run: async (ctx, { id }, visit) => {
-        allow(ctx);
         const { name } = await removeApplication(ctx, id);
         return visit.redirect(path, { notice: `${name} was deleted.` });
       },

@@ -3,9 +3,8 @@ import { localPath } from '#pages/local-path.ts';
 import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
-import { forbidden } from '#platform/errors.ts';
 import { text } from '#rest/params.ts';
-import { ADMIN_MODE_HOURS, enterAdminMode, getAdminMode, leaveAdminMode } from '../admin-mode.ts';
+import { ADMIN_MODE_HOURS, enterAdminMode, getAdminModeToEnter, leaveAdminMode } from '../admin-mode.ts';
 import { proof, proofFields } from './password-fields.ts';
 import { answer, type Refusal, refusalOf } from './refusals.ts';
 import { leadsAway, returnField } from './return-to.ts';
@@ -55,9 +54,8 @@ const showEnter = async (
   returnTo: string | undefined,
   { errors, status, headers }: Refusal,
 ): Promise<PageResponse> => {
-  const { concerns, entered, twoFactor } = await getAdminMode(ctx);
+  const { entered, twoFactor } = await getAdminModeToEnter(ctx);
   if (entered) return visit.redirect(localPath(returnTo) ?? '/');
-  if (!concerns) throw forbidden();
   const fields = html`!${returnField(returnTo)}
 !${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', code: twoFactor })}
 !${button('Enter admin mode')}`;

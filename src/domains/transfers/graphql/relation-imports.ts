@@ -1,5 +1,5 @@
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
-import { can, requireAbility } from '#domains/projects/policy.ts';
+import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -98,9 +98,8 @@ subscriptionField('relationImportUpdated', {
   type: UpdateRef,
   args: (t) => ({ fullPath: t.id({ required: true }) }),
   open: async (ctx, { fullPath }) => {
-    const project = await getProject(ctx, { path: String(fullPath) });
-    requireAbility(ctx, project, 'export');
-    return { kinds: RELATION_IMPORT_KINDS, project_id: project.id };
+    const { id } = await getProjectOfTransfers(ctx, String(fullPath));
+    return { kinds: RELATION_IMPORT_KINDS, project_id: id };
   },
   resolve: async (event) => ({
     ...updateOf(event),

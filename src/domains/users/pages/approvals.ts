@@ -8,7 +8,6 @@ import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { integer } from '#rest/params.ts';
 import { APPROVALS_PATH } from '../model.ts';
-import { requireAdministrator } from '../policy.ts';
 import { listUsers, type UserRow } from '../queries.ts';
 import { moveUser, rejectUser } from '../states.ts';
 
@@ -17,32 +16,28 @@ export const approvalPages: readonly Page[] = [
   page({
     method: 'GET',
     path: APPROVALS_PATH,
-    auth: 'required',
+    auth: 'administrator',
     input: { page: integer({ min: 1, max: 10_000 }).default(1) },
     run: (ctx, { page: number }, visit) => show(ctx, visit, number),
   }),
   page({
     method: 'POST',
     path: `${APPROVALS_PATH}/:id/approve`,
-    auth: 'required',
+    auth: 'administrator',
     input: { id: integer() },
-    run: async (ctx, { id }, visit) => {
-      requireAdministrator(ctx);
-      return answer(visit, async () => `${(await moveUser(ctx, id, 'approve')).user.username} was approved.`);
-    },
+    run: (ctx, { id }, visit) =>
+      answer(visit, async () => `${(await moveUser(ctx, id, 'approve')).user.username} was approved.`),
   }),
   page({
     method: 'POST',
     path: `${APPROVALS_PATH}/:id/reject`,
-    auth: 'required',
+    auth: 'administrator',
     input: { id: integer() },
-    run: async (ctx, { id }, visit) => {
-      requireAdministrator(ctx);
-      return answer(visit, async () => {
+    run: (ctx, { id }, visit) =>
+      answer(visit, async () => {
         await rejectUser(ctx, id);
         return 'The account was rejected and deleted.';
-      });
-    },
+      }),
   }),
 ];
 
@@ -57,7 +52,6 @@ const answer = async (visit: Visit, decide: () => Promise<string>): Promise<Page
 };
 
 const show = async (ctx: Context, visit: Visit, number: number): Promise<PageResponse> => {
-  requireAdministrator(ctx);
   const waiting = listUsers(ctx, { pending_approval: true, sort: 'asc' });
   const { items, ...rest } = await readPage(waiting, offsetPage(number, DEFAULT_PER_PAGE));
   const headings = ['User name', 'Name', 'E-mail address', 'Registered', 'Decide'];
