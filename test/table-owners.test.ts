@@ -350,7 +350,7 @@ describe('tables', async () => {
     expect(isAllowed('domains/labels/commands.ts', table)).toBe(false);
   });
 
-  it('tells reading, locking, upserting and comments from writing', () => {
+  it('distinguishes reading, locking, upserting and comments from writing', () => {
     const code =
       "sql`select 1 from users for no key update` + sql`on conflict do update set a = 1` + db.selectFrom('users')";
     expect([...tablesWrittenBy(code)]).toEqual([]);

@@ -36,7 +36,7 @@ export const projectsAtScale = async (_world: World, options: Options): Promise<
   const lists = commonLists(0).filter(({ name }) => name.includes(options.only ?? ''));
   const large = await openHub(options.large ?? join(tmpdir(), 'millrace-bench-large'), LARGE);
   if (options.plans) {
-    const plans = await tellPlans(large, lists).finally(() => large.close());
+    const plans = await explainLists(large, lists).finally(() => large.close());
     if (options.only === undefined) await savePlans(plans);
     return { target: 'plans, nothing measured', reached: true, lines: [] };
   }
@@ -152,7 +152,7 @@ const TITLE =
 const row = (name: string, rounds: readonly Round[]): string => {
   const of = (side: keyof Round, part: (window: Window) => number) => median(rounds.map((round) => part(round[side])));
   const rate = (side: keyof Round) => of(side, ({ perSecond }) => perSecond);
-  const told = (perSecond: number) => perSecond.toFixed(perSecond < 10 ? 1 : 0);
+  const rounded = (perSecond: number) => perSecond.toFixed(perSecond < 10 ? 1 : 0);
   const each = rounds.map(({ hub, baseline }) => cpuOf(hub) / cpuOf(baseline));
   const spread = `${Math.min(...each).toFixed(2)} to ${Math.max(...each).toFixed(2)}`;
   return [
@@ -160,8 +160,8 @@ const row = (name: string, rounds: readonly Round[]): string => {
     of('baseline', cpuOf).toFixed(0),
     of('hub', cpuOf).toFixed(0),
     `${growthOf(rounds).toFixed(2)} (${spread})`,
-    told(rate('baseline')),
-    told(rate('hub')),
+    rounded(rate('baseline')),
+    rounded(rate('hub')),
     median(rounds.map(({ hub, baseline }) => baseline.perSecond / hub.perSecond)).toFixed(2),
   ].join(' | ');
 };
@@ -170,7 +170,7 @@ const row = (name: string, rounds: readonly Round[]): string => {
  * Requests each list a few times in a separate hub whose statements Postgres explains. Prints and returns the last
  * plans.
  */
-const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<string[]> => {
+const explainLists = async (hub: Hub, lists: readonly ListRequest[]): Promise<string[]> => {
   const sections: string[] = [];
   const plans = await openPlans(hub.database.pool, hub.directory);
   try {
@@ -180,14 +180,14 @@ const tellPlans = async (hub: Hub, lists: readonly ListRequest[]): Promise<strin
     for (const { name } of lists) {
       const { ask } = send(explained, requestOf(explained, name));
       await ask();
-      let told = '';
-      for (let tries = 0; told === '' && tries < 3; tries++) {
+      let plan = '';
+      for (let tries = 0; plan === '' && tries < 3; tries++) {
         await plans.mark();
         const { status } = await ask();
         if (status !== 200) throw new Error(`${name} answered ${status}`);
-        told = (await plans.since()).map(({ text }) => text).join('\n\n');
+        plan = (await plans.since()).map(({ text }) => text).join('\n\n');
       }
-      const section = `## ${name}\n\n\`\`\`\n${told}\n\`\`\`\n`;
+      const section = `## ${name}\n\n\`\`\`\n${plan}\n\`\`\`\n`;
       console.log(section);
       sections.push(section);
     }

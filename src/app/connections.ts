@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Logger } from '#platform/log.ts';
 import { networkOf } from '#platform/network.ts';
 import type { Trust } from '#platform/trusted-proxies.ts';
-import { LinkedSet, type Place } from './linked-set.ts';
+import { type Entry, LinkedSet } from './linked-set.ts';
 import { rawAnswer } from './raw-answers.ts';
 
 export interface ConnectionLimits {
@@ -42,7 +42,7 @@ export class Connections {
   readonly #bodies = new LinkedSet<Body>();
   #sweptAt = performance.now();
   #size = 0;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(limits: ConnectionLimits, isProxy: Trust, log: Logger) {
     this.#limits = limits;
@@ -64,7 +64,7 @@ export class Connections {
    * Enforces the time limits of one request. Returns what `forget` needs, or null for a request without a body, which
    * costs only a timer.
    */
-  watch(request: IncomingMessage, response: ServerResponse): Place<Body> | null {
+  watch(request: IncomingMessage, response: ServerResponse): Entry<Body> | null {
     // Node resets this timeout when the response is finished.
     response.setTimeout(STALL_MS, () => {
       // If no bytes wait to be sent, the handler is slow, not the client.
@@ -82,9 +82,9 @@ export class Connections {
    * Forgets a request whose response is closed, unless its body still arrives. Without it, thousands of requests would
    * live until the next sweep, and the garbage collector would take them for long-lived.
    */
-  forget(place: Place<Body>): void {
-    const { request } = place.item;
-    if (request.complete || request.destroyed) this.#bodies.delete(place);
+  forget(entry: Entry<Body>): void {
+    const { request } = entry.item;
+    if (request.complete || request.destroyed) this.#bodies.delete(entry);
   }
 
   #accept(socket: Socket): void {
@@ -108,8 +108,8 @@ export class Connections {
   #refuse(socket: Socket, status: 429 | 503): void {
     socket.end(rawAnswer(status), () => socket.destroy());
     const now = performance.now();
-    if (now - this.#toldAt < 60_000) return;
-    this.#toldAt = now;
+    if (now - this.#warnedAt < 60_000) return;
+    this.#warnedAt = now;
     this.#log.warn({ status, address: socket.remoteAddress, open: this.#size }, 'connections were refused');
   }
 
@@ -117,13 +117,13 @@ export class Connections {
     const now = performance.now();
     const sinceMs = now - this.#sweptAt;
     this.#sweptAt = now;
-    for (const place of this.#bodies) {
-      const { item: body } = place;
+    for (const entry of this.#bodies) {
+      const { item: body } = entry;
       const { request } = body;
       // Node takes the socket away from a request that was destroyed.
-      if (request.complete || request.destroyed || request.socket.destroyed) this.#bodies.delete(place);
+      if (request.complete || request.destroyed || request.socket.destroyed) this.#bodies.delete(entry);
       else if (this.#isTooSlow(body, now, sinceMs)) {
-        this.#bodies.delete(place);
+        this.#bodies.delete(entry);
         this.#cut(body);
       }
     }

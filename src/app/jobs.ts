@@ -22,7 +22,7 @@ import { foldSizes, removeDue } from '#domains/groups/jobs.ts';
 import { mailOwners } from '#domains/hooks/delivery/owner-mails.ts';
 import { sweepDeliveries } from '#domains/hooks/jobs.ts';
 import { removeExpiredMembers } from '#domains/members/expiry.ts';
-import { tellUnblocked } from '#domains/merge-requests/blocking/unblocking.ts';
+import { emitUnblocked } from '#domains/merge-requests/blocking/unblocking.ts';
 import { compareClosed } from '#domains/merge-requests/closed-approvals.ts';
 import { followBranch } from '#domains/merge-requests/followers.ts';
 import { closeIssues, closeIssuesOfPush } from '#domains/merge-requests/merging/closing.ts';
@@ -130,7 +130,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(compareClosed),
   runnable(recheckTarget),
   runnable(refreshMergeRequest),
-  runnable(tellUnblocked),
+  runnable(emitUnblocked),
   runnable(createPipelineOfHead),
   runnable(createPipelineForTarget),
   runnable(stopEnded),

@@ -7,7 +7,7 @@ import { describeMergeRequest } from '#domains/ci/hook-relatives.ts';
 import { openLabels } from '#domains/external-authorization/labels.ts';
 import { resolveReferences } from '#domains/markdown/html.ts';
 import { publishReview } from '#domains/merge-requests/approving.ts';
-import { tellBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
+import { notifyBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
 import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';
 import { describeForHooks } from '#domains/merge-requests/pipelines/pipelines.ts';
 import { handlePush } from '#domains/merge-requests/push-options.ts';
@@ -36,7 +36,7 @@ export const connectPorts = (services: Services): void => {
   labelsOpenTo.connect(services, openLabels);
   globallyAllowedNetworks.connect(services, async (ctx) => (await getSettings(ctx)).globally_allowed_ips);
   beforeProjectsAreDeleted.connect(services, releaseProjects);
-  beforeMergeRequestsAreDeleted.connect(services, tellBlockedByProjects);
+  beforeMergeRequestsAreDeleted.connect(services, notifyBlockedByProjects);
   deleteApplicationsOf.connect(services, removeApplicationsOf);
   endSessionsOf.connect(services, endSessions);
   endOtherSessionsOf.connect(services, endOtherSessions);

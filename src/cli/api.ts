@@ -211,7 +211,7 @@ const counting = (onBytes: OnBytes, before = 0): TransformStream<Uint8Array, Uin
   });
 };
 
-/** How long a hub that went away is waited for. */
+/** How long the client waits for a hub that cannot be reached. */
 export const GIVE_UP_MS = 120_000;
 const RETRY_MS = 500;
 const GATEWAY_ERRORS = new Set([502, 503, 504]);

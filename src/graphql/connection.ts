@@ -110,7 +110,7 @@ export const pageOf = <Row>(
 /**
  * Builds a page from the complete list of rows, which must be in list order.
  *
- * @throws DomainError `bad_request` if the row of a cursor is gone, because only its place tells which rows follow
+ * @throws DomainError `bad_request` if the row of a cursor is gone, because only its position shows which rows follow
  */
 export const pageOfAll = <Row>(
   page: PageWanted,

@@ -1,7 +1,7 @@
 import { badParameters } from '#platform/errors.ts';
 
 /** A record that is already serialised. A cache of it can be sent again without building and serialising the record. */
-export class Written<T> {
+export class EncodedJson<T> {
   readonly bytes: Buffer;
 
   constructor(record: T) {
@@ -26,11 +26,11 @@ const MAX_LIST_LENGTH = 32 * 1024 * 1024;
 export const toJson = (body: unknown): Buffer => {
   if (!Array.isArray(body)) return Buffer.from(JSON.stringify(body));
   let length = 1;
-  let isWritten = false;
+  let hasEncoded = false;
   // Serialises one item at a time, so that a list that is too long is refused early.
   const items = body.map((each) => {
-    const item = each instanceof Written ? each.bytes : JSON.stringify(each);
-    isWritten ||= each instanceof Written;
+    const item = each instanceof EncodedJson ? each.bytes : JSON.stringify(each);
+    hasEncoded ||= each instanceof EncodedJson;
     length += item.length + 1;
     if (length > MAX_LIST_LENGTH)
       throw badParameters(
@@ -38,7 +38,7 @@ export const toJson = (body: unknown): Buffer => {
       );
     return item;
   });
-  if (!isWritten) return Buffer.from(`[${items.join(',')}]`);
+  if (!hasEncoded) return Buffer.from(`[${items.join(',')}]`);
   // Copying the bytes takes half the time of joining and encoding strings.
   const bytes = items.map((item) => (typeof item === 'string' ? Buffer.from(item) : item));
   const json = Buffer.allocUnsafe(bytes.reduce((total, { length: more }) => total + more + 1, 1));

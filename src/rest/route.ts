@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
 import { JOB_TOKEN_SCOPE, type RouteScope, type TokenScope } from '#platform/token-scopes.ts';
-import type { Written } from './encoded-json.ts';
+import type { EncodedJson } from './encoded-json.ts';
 import { type Input, inputParser, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
@@ -72,7 +72,7 @@ export const listRoute = <const P extends string, R extends z.ZodType, S extends
         input: Input<S>,
         page: PageRequest,
         http: Exchange,
-      ): Promise<Page<z.output<R> | Written<z.output<R>>>>;
+      ): Promise<Page<z.output<R> | EncodedJson<z.output<R>>>>;
     },
 ): Route => {
   const shape = shapeOf<S>(declaration);

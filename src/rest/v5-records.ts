@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Written } from './encoded-json.ts';
+import { EncodedJson } from './encoded-json.ts';
 import { markOf, V4, V5 } from './v5.ts';
 
 /** Makes the value of version 5 from one of version 4. `base` is the URL of the hub, `record` has the value. */
@@ -25,7 +25,7 @@ const toV5 = (schema: z.core.$ZodType): Conversion | null => {
 export const answerInV5 = (schema: z.core.$ZodType, body: unknown, base: string): unknown => {
   const convert = toV5(schema);
   if (!convert) return body;
-  const one = (item: unknown) => convert(item instanceof Written ? item.read() : item, base, NO_RECORD);
+  const one = (item: unknown) => convert(item instanceof EncodedJson ? item.read() : item, base, NO_RECORD);
   return Array.isArray(body) && !(schema instanceof z.ZodArray) ? body.map(one) : one(body);
 };
 

@@ -287,7 +287,7 @@ describe('hooks of approvals', () => {
   });
   afterAll(() => receiver[Symbol.asyncDispose]());
 
-  it('tell single approvals from the deciding ones, and people from pushes', async () => {
+  it('distinguish single approvals from the deciding ones, and people from pushes', async () => {
     const { ada, bob, owner, author, path, at, project, users } = await makeReview(app());
     await insertRule(
       app(),
@@ -322,7 +322,7 @@ describe('hooks of approvals', () => {
 });
 
 describe('lists', () => {
-  it('ignore the sixth approver, and tell anonymous callers nothing about rules', async () => {
+  it('ignore the sixth approver, and show anonymous callers no rules', async () => {
     const { ada, path, at, project, users } = await makeReview(app(), { project: { visibility: 'public' } });
     await insertRule(app(), { project_id: project.id }, { approvals_required: 1, users: [users.bob] });
     await ada.post(`${at}/approve`);

@@ -29,7 +29,7 @@ describe('merging', () => {
     expect((await ada.post(`${at}/unapprove`)).status).toBe(403);
   });
 
-  it('tells what is missing before it tells that the merge request is closed', async () => {
+  it('names a missing approval before the closed state', async () => {
     const { ada, author, at, project } = await makeReview(app());
     await insertRule(app(), { project_id: project.id }, { rule_type: 'any_approver', approvals_required: 1 });
     const statusNow = async () => (await author.get(at)).body.detailed_merge_status;

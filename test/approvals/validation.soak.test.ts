@@ -4,7 +4,7 @@ import { commitFiles, makeReview } from './support.ts';
 
 const app = useApp();
 
-it('GraphQL tells which lines of CODEOWNERS cannot be understood', async () => {
+it('GraphQL lists which lines of CODEOWNERS cannot be understood', async () => {
   const { owner, guest, path, project } = await makeReview(app(), {
     main: { 'docs/CODEOWNERS': '[] @a\n[A][0]\n[B][x]\n* @a\n' },
   });

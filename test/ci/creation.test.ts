@@ -37,7 +37,7 @@ describe('a push', () => {
     expect(await git.resolve(disk_path, `refs/pipelines/${id}`)).toBeNull();
   });
 
-  it('tells rules and the name of the pipeline who pushed', async () => {
+  it('has the user who pushed in its rules and its name', async () => {
     const owner = await app().make.user();
     const file = `workflow: {name: "By $GITLAB_USER_LOGIN"}
 a: {script: [x], rules: [{if: $GITLAB_USER_LOGIN == "${owner.username}"}]}

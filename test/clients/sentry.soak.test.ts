@@ -174,7 +174,7 @@ describeInBrowser('@sentry/browser', () => {
       window.reported = Sentry.flush(20000).then(() => ids);
     </script>`;
 
-  it('reports errors from another origin, and obeys the limits that it is told', async () => {
+  it('reports errors from another origin, and obeys the rate limits of the answers', async () => {
     const sender = await makeSender(app());
     server.removeAllListeners('request').on('request', async ({ url = '' }, response) => {
       if (!url.startsWith('/modules/')) {

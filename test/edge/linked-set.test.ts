@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { LinkedSet, type Place } from '#app/linked-set.ts';
+import { type Entry, LinkedSet } from '#app/linked-set.ts';
 
 const itemsOf = <T>(set: LinkedSet<T>): T[] => [...set].map(({ item }) => item);
 
@@ -8,13 +8,13 @@ it('has what was added and not deleted, in whatever order that happens', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(fc.constant('add' as const), fc.nat({ max: 30 }))), (steps) => {
       const set = new LinkedSet<number>();
-      const places: Place<number>[] = [];
+      const entries: Entry<number>[] = [];
       const wanted = new Set<number>();
       for (const step of steps) {
-        const place = step === 'add' ? null : places[step];
+        const place = step === 'add' ? null : entries[step];
         if (step === 'add') {
-          places.push(set.add(places.length));
-          wanted.add(places.length - 1);
+          entries.push(set.add(entries.length));
+          wanted.add(entries.length - 1);
         } else if (place) {
           set.delete(place);
           wanted.delete(place.item);

@@ -165,7 +165,7 @@ describe('system hooks', () => {
     await root().delete(`/hooks/${hook.id}`);
   });
 
-  it('hear of users, groups, projects, members and pushes everywhere', async () => {
+  it('receive events of users, groups, projects, members and pushes everywhere', async () => {
     const { body: hook } = await root().post('/hooks', { url: receiver.url, push_events: true });
     const of = (name: string, field: string, id: number) =>
       arrival(name, ({ body }) => body?.event_name === name && body[field] === id);

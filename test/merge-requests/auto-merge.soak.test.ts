@@ -219,7 +219,7 @@ describe('auto-merge', () => {
     );
   });
 
-  it('ends if the merge is refused, and tells why', async () => {
+  it('ends if the merge is refused, and records why', async () => {
     const { owner, path, at } = await makeMergeRequest(app());
     await owner.put(at, { title: 'Draft: Later' });
     await owner.put(`${at}/merge`, { auto_merge: true, merge_commit_message: 'Evade the rule' });

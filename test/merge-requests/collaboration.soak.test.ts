@@ -76,7 +76,7 @@ describe('a fork that allows collaboration', () => {
     expect(await push(fork, people.maintainer, 'third')).toContain('protected');
   });
 
-  it('can be rebased by them, and tells frontends', async () => {
+  it('can be rebased by them, and shows this to frontends', async () => {
     const { maintainer, reporter, at, project, own, contributor } = await makeFork();
     const query = `query ($path: ID!) { project(fullPath: $path) {
       mergeRequest(iid: "1") { userPermissions { pushToSourceBranch } } } }`;

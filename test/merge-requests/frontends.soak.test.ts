@@ -153,7 +153,7 @@ describe('the box that offers to merge', () => {
     expect(await read(owner, '2')).toEqual({ updateMergeRequest: true, adminMergeRequest: true });
   });
 
-  it('tells whether threads and new commits of the target are in the way, and which commits are no merges', async () => {
+  it('shows whether threads and new commits of the target are in the way, and which commits are no merges', async () => {
     const { owner, named, path, at } = await setUp({ only_allow_merge_if_all_discussions_are_resolved: true });
     await commit(owner, path, 'main', 'other.txt');
     await owner.post(`${at}/discussions`, { body: 'Why?' });
@@ -181,7 +181,7 @@ describe('the box that offers to merge', () => {
     });
   });
 
-  it('tells which reviewers can merge', async () => {
+  it('shows which reviewers can merge', async () => {
     const { owner, people, named, path, project, at } = await setUp();
     const [developer, mate] = await app().make.users(2);
     if (!developer || !mate) throw new Error('there are too few users');

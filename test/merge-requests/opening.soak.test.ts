@@ -473,7 +473,7 @@ describe('hooks of merge requests', () => {
   });
   afterAll(() => receiver[Symbol.asyncDispose]());
 
-  it('hear of each change with its action', async () => {
+  it('get each change with its action', async () => {
     const { owner, path, people } = await makeBranches();
     receiver.received.length = 0;
     const hook = { url: receiver.url, merge_requests_events: true, push_events: false };
@@ -523,7 +523,7 @@ describe('hooks of merge requests', () => {
     expect(note).toMatchObject({ body: 'closed', author: user });
   });
 
-  it('hear when all threads are resolved', async () => {
+  it('get an event when all threads are resolved', async () => {
     const { owner, path, people } = await makeBranches();
     await opened(owner, path);
     await app().settle();

@@ -149,7 +149,7 @@ branch: {script: [x], rules: [{if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS 
     expect(await scene.shown(first.id)).toBe('detached pending');
     const before = (await scene.pipelines()).length;
     await scene.client.put(scene.path, { merge_pipelines_enabled: true });
-    // Written to main after the merge request was opened, so the merge request does not change it.
+    // EncodedJson to main after the merge request was opened, so the merge request does not change it.
     await scene.change({ branch: 'main' });
     const { body } = await scene.client.post(`${path}/pipelines`);
     expect(await scene.shown(body.id)).toBe('merged pending');
@@ -159,7 +159,7 @@ branch: {script: [x], rules: [{if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS 
     expect(iid).toBe(1);
   });
 
-  it('tells its jobs what it says', async () => {
+  it('has variables about the merge request', async () => {
     const { scene, iid, path } = await opened();
     const milestone = await scene.client.post(`${scene.path}/milestones`, { title: 'First' });
     const changes = { description: 'x'.repeat(3_000), labels: 'one,two', squash: true };

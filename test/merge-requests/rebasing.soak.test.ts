@@ -81,7 +81,7 @@ describe('rebasing', () => {
     expect((await owner.get(at)).body).toMatchObject({ merge_error: null, detailed_merge_status: 'mergeable' });
   });
 
-  it('tells about conflicts, and changes nothing', async () => {
+  it('reports conflicts, and changes nothing', async () => {
     const { owner, path, at, head } = await makeMergeRequest(app());
     await commit(owner, path, 'main', 'one.txt', 'something else\n');
     expect((await owner.put(`${at}/rebase`)).status).toBe(202);

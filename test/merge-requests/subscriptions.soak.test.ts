@@ -87,7 +87,7 @@ const setUp = async () => {
 const kindsOf = ({ updates }: { readonly updates: readonly Update[] }) => updates.map(({ event }) => event);
 
 describe('subscriptions of one merge request', () => {
-  it('tell whether it can be merged', async () => {
+  it('follow whether it can be merged', async () => {
     const { owner, at, id, people, named } = await setUp();
     const stream = await follow(people.owner, 'mergeRequestMergeStatusUpdated', id);
     await until('the check is told', () => kindsOf(stream).includes('merge_request.checked'));
@@ -108,7 +108,7 @@ describe('subscriptions of one merge request', () => {
     expect(stream.failures).toEqual([]);
   });
 
-  it('tell of approvals', async () => {
+  it('follow approvals', async () => {
     const { at, id, people, maintainer } = await setUp();
     const stream = await follow(people.reporter, 'mergeRequestApprovalStateUpdated', id);
     expect((await maintainer.post(`${at}/approve`)).status).toBe(201);
@@ -119,7 +119,7 @@ describe('subscriptions of one merge request', () => {
     expect(kindsOf(stream)).toEqual(['merge_request.approved', 'merge_request.unapproved']);
   });
 
-  it('tell of each version', async () => {
+  it('follow each version', async () => {
     const { owner, path, id, people, head, at } = await setUp();
     const stream = await follow(people.reporter, 'mergeRequestDiffGenerated', id);
     await until('the first version is told', () => stream.updates.length === 1);
@@ -133,7 +133,7 @@ describe('subscriptions of one merge request', () => {
     expect(next).not.toBe(head);
   });
 
-  it('tell of reviewers, and of requests for another review', async () => {
+  it('follow reviewers, and requests for another review', async () => {
     const { owner, reporter, at, id, people, named } = await setUp();
     const { maintainer, owner: author } = people;
     const stream = await follow(people.reporter, 'mergeRequestReviewersUpdated', id);
@@ -209,7 +209,7 @@ describe('subscriptions of one merge request', () => {
 });
 
 describe('userMergeRequestUpdated', () => {
-  it('tells assignees and reviewers, also of approvals and when they leave', async () => {
+  it('reaches assignees and reviewers, also for approvals and when they leave', async () => {
     const { owner, at, people } = await setUp();
     const { reporter, maintainer } = people;
     const mine = `userId: "gid://gitlab/User/${reporter.id}"`;

@@ -14,7 +14,7 @@ const activity = async (client: Client, at: string): Promise<string[]> => {
 };
 
 describe('system notes', () => {
-  it('tell what happened to a merge request', async () => {
+  it('record what happened to a merge request', async () => {
     const { owner, at, path, people, project } = await makeReview(app());
     await owner.post(`${path}/milestones`, { title: 'First' });
     const milestone = (await owner.get(`${path}/milestones`)).body[0];
@@ -55,7 +55,7 @@ describe('system notes', () => {
     expect(kinds).toEqual([]);
   });
 
-  it('tell of pushes by the person who pushed, and of the merge', async () => {
+  it('record pushes by the person who pushed, and of the merge', async () => {
     const { owner, maintainer, at, path, people } = await makeReview(app());
     const sha = await commit(maintainer, path, 'feature', [{ action: 'create', file_path: '<c>', content: 'x' }]);
     await app().settle();
@@ -70,7 +70,7 @@ describe('system notes', () => {
     expect((await maintainer.put(`${at}/notes/${pushed.id}`, { body: 'x' })).status).toBe(403);
   });
 
-  it('tell of a commit that makes a draft of the merge request', async () => {
+  it('record a commit that makes a draft of the merge request', async () => {
     const { owner, maintainer, at, path, project, people } = await makeReview(app());
     const push = async (file_path: string, commit_message: string) => {
       const sha = await commit(maintainer, path, 'feature', [{ action: 'create', file_path, content: 'x' }], {
@@ -118,7 +118,7 @@ describe('system notes', () => {
     expect((await owner.get(at)).body.draft).toBe(false);
   });
 
-  it('tell of a source branch that comes and goes', async () => {
+  it('record a source branch that is deleted and restored', async () => {
     const { owner, path } = await makeReview(app());
     const at = `${path}/merge_requests/2`;
     await owner.post(`${path}/merge_requests`, { source_branch: 'later', target_branch: 'main', title: 'Later' });
@@ -134,7 +134,7 @@ describe('system notes', () => {
     expect(deleted).toEqual(['deleted source branch `later`', 'closed']);
   });
 
-  it('tell what happened to an issue', async () => {
+  it('record what happened to an issue', async () => {
     const { owner, path } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'i', labels: 'bug' });
     const at = `${path}/issues/1`;

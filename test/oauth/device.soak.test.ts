@@ -101,7 +101,7 @@ describe('a device', () => {
     expect((await ask({ ...credentials(closed), scope: 'api' }))[0]).toBe(200);
   });
 
-  it('is told to wait, and to wait longer each time that it polls too early', async () => {
+  it('gets slow_down with a longer interval each time that it polls too early', async () => {
     const { poll, device_code } = await begin();
     const error = async () => {
       const { status, body } = await poll();
@@ -146,7 +146,7 @@ describe('a device', () => {
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
   });
 
-  it('is told that it was denied, that its code expired, or that its code is unknown', async () => {
+  it('gets an error if it was denied, if its code expired, and if its code is unknown', async () => {
     const denied = await begin();
     await decide(await app().make.user(), denied.user_code, false);
     expect((await denied.poll()).body.error).toBe('access_denied');

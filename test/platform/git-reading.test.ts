@@ -347,7 +347,7 @@ describe('archives', () => {
 });
 
 describe('many merges at once', () => {
-  it('tells which heads merge cleanly and how many commits each has, also beside one without a common ancestor', async () => {
+  it('finds which heads merge cleanly and how many commits each has, also beside one without a common ancestor', async () => {
     const tree = await workTree(bench.folder);
     const head = () => runGit(tree, 'rev-parse', 'HEAD');
     await commitFile(tree, 'both', 'a\n', 'Start');

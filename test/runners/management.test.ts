@@ -269,7 +269,7 @@ describe('lists of runners', () => {
 });
 
 describe('changing a runner', () => {
-  it('takes every attribute, and tells of those that changed', async () => {
+  it('takes every attribute, and emits those that changed', async () => {
     const { id } = await ofProject();
     const changes = {
       description: 'new',
@@ -431,7 +431,7 @@ describe('GraphQL', () => {
     expect((await ids(`sort: CONTACTED_ASC, after: "${rest.cursor}"`)).ids).toEqual([b, c]);
   });
 
-  it('tells administrators the addresses of the pages of a runner', async () => {
+  it('shows administrators the addresses of the pages of a runner', async () => {
     const { id } = await ofProject();
     const query = `{ runner(id: "${gidOf(id)}") { adminUrl editAdminUrl ephemeralRegisterUrl } }`;
     expect((await admin().graphql(query)).data.runner).toEqual({
@@ -443,7 +443,7 @@ describe('GraphQL', () => {
     expect((await as(maintainer).graphql(query)).data.runner).toEqual(hidden);
   });
 
-  it('names the page that tells how to start a new runner', async () => {
+  it('names the page with instructions to start a new runner', async () => {
     const create = async (who: ReturnType<typeof as>, input: object) => {
       const { data } = await who.graphql(
         'mutation ($input: RunnerCreateInput!) { runnerCreate(input: $input) { runner { id ephemeralRegisterUrl } } }',

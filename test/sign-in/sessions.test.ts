@@ -159,7 +159,7 @@ describe('a session', () => {
     expect((await visitor.signIn(user.username, 'another-password')).text).toContain('Your account has been blocked.');
   });
 
-  it('emits its own event when it ends, whoever ends it', async () => {
+  it('emits its own event when it ends, for every user who ends it', async () => {
     const ended = async (user: { readonly id: number }) =>
       db()
         .selectFrom('events')

@@ -286,7 +286,7 @@ describe('an address that has an account', () => {
     ]);
   });
 
-  it('is told when addresses need no confirmation, because the account opens at once', async () => {
+  it('learns of a taken address when addresses need no confirmation, because the account opens at once', async () => {
     await open({ send_user_confirmation_email: false });
     const person = somebody();
     expect((await register(person)).status).toBe(303);
@@ -382,7 +382,7 @@ describe('approval', () => {
     expect((await new Visitor(app().url).signIn(person.username)).status).toBe(303);
   });
 
-  it('deletes a rejected account and tells its user, also without a confirmed address', async () => {
+  it('deletes a rejected account and mails its user, also without a confirmed address', async () => {
     await open({ require_admin_approval_after_user_signup: true, send_user_confirmation_email: false });
     const person = somebody();
     await register(person);

@@ -70,7 +70,7 @@ describe('over GraphQL', () => {
     expect(await listed()).toEqual([]);
   });
 
-  it('feature flags are told by name', async () => {
+  it('feature flags are read by name', async () => {
     const { data } = await root().graphql('{ metadata { featureFlags(names: ["a", "b"]) { name enabled } } }');
     expect(data.metadata.featureFlags).toEqual([
       { name: 'a', enabled: false },

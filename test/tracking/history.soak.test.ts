@@ -5,7 +5,7 @@ import { KINDS, makeTracked } from './support.ts';
 const app = useApp();
 
 describe.each(KINDS)('the resource events of %s', (kind) => {
-  it('tell of state, labels and milestone', async () => {
+  it('record state, labels and milestone', async () => {
     const { owner, stranger, people, path, paths } = await makeTracked(app());
     const at = paths[kind];
     const milestone = await owner.post(`${path}/milestones`, { title: 'One' });

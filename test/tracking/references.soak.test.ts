@@ -30,7 +30,7 @@ const notes = async (client: Client, path: string): Promise<string[]> =>
   (await client.get(`${path}/notes?sort=asc`)).body.map(({ body }: { body: string }) => body);
 
 describe('cross references', () => {
-  it('tell an issue which merge requests mention and close it', async () => {
+  it('list the merge requests that mention and close an issue', async () => {
     const { owner, guest, stranger, project, path } = await makeBranches();
     const mr = await open(owner, path, { description: 'Closes #1, see #2' });
     expect(await iids(owner, `${path}/issues/1/closed_by`)).toEqual([1]);
@@ -74,7 +74,7 @@ describe('cross references', () => {
     expect(await iids(owner, `${path}/issues/2/closed_by`)).toEqual([1]);
   });
 
-  it('tell merge requests and issues of issues that mention them, once', async () => {
+  it('add one note to merge requests and issues that an issue mentions', async () => {
     const { owner, path } = await makeBranches();
     const mr = await open(owner, path, {});
     await owner.put(`${path}/issues/1`, { description: 'After !1 and #2, like #1' });
@@ -86,7 +86,7 @@ describe('cross references', () => {
     expect((await notes(owner, `${path}/issues/1`)).filter((body) => body.startsWith('mentioned'))).toEqual([]);
   });
 
-  it('do not tell of confidential issues and private projects', async () => {
+  it('do not reveal confidential issues and private projects', async () => {
     const { owner, path, project } = await makeBranches({ visibility: 'public' });
     const secret = await makeScene(app());
     await secret.owner.post(`${secret.path}/issues`, {

@@ -106,7 +106,7 @@ describe('a download', () => {
     expect((await row()).download_parts).toEqual([]);
   });
 
-  it('starts over if the file has changed meanwhile, or nothing tells whether it has', async () => {
+  it('starts over if the file has changed meanwhile, or the server does not identify it', async () => {
     const { url, state } = await serveStuck();
     const { id, row, untilPart } = await started(url, 'changed');
     const first = await untilPart();

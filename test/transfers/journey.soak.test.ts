@@ -214,7 +214,7 @@ describe('an archive of another hub', () => {
     expect((await app().as(owner).get(`/projects/${record.id}/issues`)).body).toHaveLength(3);
   });
 
-  it('has its wiki, designs and LFS objects carried on, and tells what is left out', async () => {
+  it('has its wiki, designs and LFS objects carried on, and reports what is left out', async () => {
     const owner = await app().make.user();
     const secret = await app().make.group({}, app().root);
     const lfs = `lfs-objects/${'a'.repeat(64)}`;

@@ -50,7 +50,7 @@ describe('users', () => {
       root(),
       'userCreate',
       {
-        name: 'Written',
+        name: 'EncodedJson',
         username: 'written',
         email: 'written@example.com',
         publicEmail: 'written@example.com',

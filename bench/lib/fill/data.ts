@@ -20,13 +20,13 @@ const SLICE = 100_000;
 const TREES = 2_000;
 export const LEAST_PROJECTS = 20_000;
 
-export type Tell = (line: string) => void;
+export type Report = (line: string) => void;
 
 /**
  * Fills an empty, migrated database with this many projects, a multiple of 20,000, a tenth as many groups and a
  * twentieth as many users. Deterministic: all variation is hashed from the row's number.
  */
-export const fillProjects = async (pool: pg.Pool, projects: number, tell: Tell): Promise<void> => {
+export const fillProjects = async (pool: pg.Pool, projects: number, report: Report): Promise<void> => {
   const client = await pool.connect();
   try {
     await client.query('begin');
@@ -37,7 +37,7 @@ export const fillProjects = async (pool: pg.Pool, projects: number, tell: Tell):
     const step = async (name: string, run: () => Promise<unknown>) => {
       const start = performance.now();
       await run();
-      tell(`${name.padEnd(34)} ${((performance.now() - start) / 1_000).toFixed(1)} s`);
+      report(`${name.padEnd(34)} ${((performance.now() - start) / 1_000).toFixed(1)} s`);
     };
     await step('users', () => client.query(USERS));
     await step('groups and personal namespaces', () => client.query(NAMESPACES));
@@ -92,7 +92,7 @@ export const filledWith = async (pool: pg.Pool): Promise<number | null> => {
 };
 
 /** Fills the table of languages, which a later migration added, if it exists and is empty. */
-export const fillLanguages = async (pool: pg.Pool, tell: Tell): Promise<void> => {
+export const fillLanguages = async (pool: pg.Pool, report: Report): Promise<void> => {
   const { rows } = await pool.query<{ there: boolean }>(`select to_regclass('project_languages') is not null as there`);
   if (!rows[0]?.there) return;
   const { rows: some } = await pool.query('select 1 from project_languages limit 1');
@@ -106,7 +106,7 @@ export const fillLanguages = async (pool: pg.Pool, tell: Tell): Promise<void> =>
           else (array['${WATCHED.commonLanguage}', 'Ruby', 'Go', 'Python', 'Java', 'C', 'Rust'])[1 + pg_temp.h(p.id, 41, 7)] end, 80),
         ((array['Shell', 'HTML', 'CSS', 'Dockerfile'])[1 + pg_temp.h(p.id, 42, 4)], 20)) l (name, share);
     analyze project_languages`);
-  tell('languages');
+  report('languages');
 };
 
 /**

@@ -5,7 +5,7 @@ import { migrate } from '../../../src/platform/db/migrate.ts';
 import { createPool } from '../../../src/platform/db/pool.ts';
 import { createLogger } from '../../../src/platform/log.ts';
 import { fillBranches, repositoryIn } from './branches.ts';
-import { filledWith, fillLanguages, fillProjects, type Tell } from './data.ts';
+import { filledWith, fillLanguages, fillProjects, type Report } from './data.ts';
 import { fillScale } from './scale.ts';
 import { WATCHED } from './watched.ts';
 
@@ -31,7 +31,7 @@ export interface FillPlace {
  * migrations.
  * @throws Error when it was filled with another number of projects, or holds other data
  */
-export const openFilled = async (place: FillPlace, projects: number, tell: Tell): Promise<Filled> => {
+export const openFilled = async (place: FillPlace, projects: number, report: Report): Promise<Filled> => {
   const { url, stop } = await server(place);
   const pool = createPool({ connectionString: url, max: 4, applicationName: 'millrace bench' });
   const close = async () => {
@@ -49,12 +49,12 @@ export const openFilled = async (place: FillPlace, projects: number, tell: Tell)
         ['group'],
       );
       if (rows[0]?.used) throw new Error('The database contains groups. Only an empty database can be filled.');
-      await fillProjects(pool, projects, tell);
+      await fillProjects(pool, projects, report);
     } else if (there !== projects) {
       throw new Error(`The database was filled with ${there} projects, not ${projects}.`);
     }
-    await fillLanguages(pool, tell);
-    if (place.scale) await fillScale(pool, projects, tell);
+    await fillLanguages(pool, report);
+    if (place.scale) await fillScale(pool, projects, report);
     if (place.dataDir !== null) {
       const { rows } = await pool.query<{ disk_path: string }>('select disk_path from projects where full_path = $1', [
         WATCHED.branches,

@@ -98,7 +98,7 @@ interface Node {
 
 const explained = (log: string): ExplainedStatement[] => {
   const parts = log.split(/^\S+ \S+ \S+ \[\d+\].*?LOG: {2}duration: ([\d.]+) ms {2}plan:\n/m);
-  const told: ExplainedStatement[] = [];
+  const statements: ExplainedStatement[] = [];
   for (let i = 1; i < parts.length; i += 2) {
     const lines = (parts[i + 1] ?? '').split('\n').filter((line) => line.startsWith('\t'));
     const entry = parsed(lines.join('\n'));
@@ -106,9 +106,9 @@ const explained = (log: string): ExplainedStatement[] => {
     const { 'Query Text': query, Plan: plan } = entry;
     if (NOT_OF_THE_LIST.test(query)) continue;
     const text = [`${summary(query)}: ${parts[i]} ms, ${blocks(plan)} pages`, ...tree(plan, 1)].join('\n');
-    told.push({ ms: Number(parts[i]), pages: blocks(plan), query, text });
+    statements.push({ ms: Number(parts[i]), pages: blocks(plan), query, text });
   }
-  return told;
+  return statements;
 };
 
 /** Returns null for an entry that another backend has written into. */

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { followers } from '../../../src/app/events.ts';
 import { withoutIndexes } from './bulk.ts';
-import type { Tell } from './data.ts';
+import type { Report } from './data.ts';
 import { PEOPLE, WATCHED } from './watched.ts';
 
 const SLICE = 500_000;
@@ -24,14 +24,14 @@ const BULKY = [
  * 1,001 to the user `few`, so single projects and people have many too. Repositories and stored files are missing. Does
  * nothing if it was done before.
  */
-export const fillScale = async (pool: pg.Pool, projects: number, tell: Tell): Promise<void> => {
+export const fillScale = async (pool: pg.Pool, projects: number, report: Report): Promise<void> => {
   const { rows } = await pool.query<{ done: boolean }>('select exists (select from issues) as done');
   if (rows[0]?.done) return;
   const client = await pool.connect();
   const step = async (name: string, run: () => Promise<unknown>) => {
     const start = performance.now();
     await run();
-    tell(`${name.padEnd(34)} ${((performance.now() - start) / 1_000).toFixed(1)} s`);
+    report(`${name.padEnd(34)} ${((performance.now() - start) / 1_000).toFixed(1)} s`);
   };
   try {
     await client.query('begin');

@@ -62,7 +62,7 @@ export const usersByGroupLevel = async (
 };
 
 /** A group or a project, by id. */
-type Place = { readonly namespace_id: number } | { readonly project_id: number };
+type GroupOrProject = { readonly namespace_id: number } | { readonly project_id: number };
 
 /**
  * Returns the mail addresses of people with at least the role `least`, direct or inherited. Leaves out roles through
@@ -70,7 +70,7 @@ type Place = { readonly namespace_id: number } | { readonly project_id: number }
  */
 export const addressesOfHolders = async (
   ctx: Pick<Context, 'db'>,
-  place: Place,
+  place: GroupOrProject,
   least: number,
   limit: number,
 ): Promise<string[]> => {

@@ -16,7 +16,7 @@ export interface Grants {
 }
 
 /** Limits grants to users, places and roles. Each value is SQL or a parameter. */
-interface Which {
+interface GrantFilter {
   readonly user?: RawBuilder<unknown> | number | null;
   /** An array of users. */
   readonly users?: RawBuilder<unknown>;
@@ -117,7 +117,7 @@ export const NAMESPACE_GRANTS = {
 export const granted = (
   { from, user, place, level, isValid }: Grants,
   selected: RawBuilder<unknown>,
-  which: Which,
+  which: GrantFilter,
 ): RawBuilder<unknown> => {
   const conditions: RawBuilder<boolean>[] = [];
   if (which.user !== undefined) conditions.push(sql`${user} = ${which.user}`);
@@ -129,13 +129,13 @@ export const granted = (
 };
 
 /** Selects user and role of each grant of some kinds. */
-export const grantedRoles = (kinds: readonly Grants[], which: Which): RawBuilder<unknown> =>
+export const grantedRoles = (kinds: readonly Grants[], which: GrantFilter): RawBuilder<unknown> =>
   unionAll(
     kinds.map((grants) => granted(grants, sql`${grants.user} as user_id, ${grants.level} as access_level`, which)),
   );
 
 /** Selects user and role of each grant on a project itself, without those on its namespace. */
-export const grantedOnProject = (which: Which): RawBuilder<unknown> =>
+export const grantedOnProject = (which: GrantFilter): RawBuilder<unknown> =>
   grantedRoles([PROJECT_ROLES.membership, PROJECT_ROLES.invitation], which);
 
 interface Holders {

@@ -51,8 +51,8 @@ export const updateApprovalSettings = (
         [nameOf('selective_code_owner_removals')]: ['needs approvals to be kept when commits are pushed'],
       });
     }
-    const told = differences(before, after);
-    if (Object.keys(told).length === 0) return governed;
+    const changed = differences(before, after);
+    if (Object.keys(changed).length === 0) return governed;
     await tx.db
       .insertInto('approval_settings')
       .values({ ...columns, ...after })
@@ -67,7 +67,7 @@ export const updateApprovalSettings = (
     tx.emit(approvalSettingsUpdated, {
       ...settingsAudience(container),
       subject: { type, id },
-      payload: { ...columns, changes: told },
+      payload: { ...columns, changes: changed },
     });
     return governedSettings(tx, container);
   });

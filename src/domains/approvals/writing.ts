@@ -203,7 +203,7 @@ const writeMembers = async (
     select ${id}, unnest(${protected_branch_ids}::bigint[]) on conflict do nothing`.execute(tx.db);
 };
 
-/** Who follows a merge request hears of its rules too. */
+/** Subscribers of a merge request get the events of its rules too. */
 const about = (place: RulePlace, { id }: ApprovalRule) => ({
   ...ruleAudience(place),
   subject:

@@ -1,6 +1,6 @@
 import { ConfigError } from './config-error.ts';
 import type { Rule } from './definition.ts';
-import { Place } from './keywords/place.ts';
+import { KeyPath } from './keywords/key-path.ts';
 import { readRules } from './keywords/rules.ts';
 import { isList, isMapping, type Mapping, toJson, type Value } from './values.ts';
 
@@ -102,7 +102,7 @@ const pathsOf = (value: Value): readonly string[] => {
 
 const readIncludeRules = (value: Mapping): readonly Rule[] | null => {
   const errors: string[] = [];
-  const rules = readRules(value.get('rules'), new Place(errors, 'include:rules'), 'include');
+  const rules = readRules(value.get('rules'), new KeyPath(errors, 'include:rules'), 'include');
   if (errors[0] !== undefined) throw new ConfigError(errors[0]);
   return rules;
 };

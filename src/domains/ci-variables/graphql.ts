@@ -111,12 +111,12 @@ const attributeFields = (t: InputFields) => ({
 
 type Given<T> = T | null | undefined;
 
-interface Place {
+interface OwnerInput {
   readonly projectPath?: Given<string>;
   readonly groupPath?: Given<string>;
 }
 
-const placeOf = ({ projectPath, groupPath }: Place): VariablePlace => {
+const placeOf = ({ projectPath, groupPath }: OwnerInput): VariablePlace => {
   if (projectPath != null && groupPath != null) throw badParameters('projectPath, groupPath are mutually exclusive');
   if (projectPath != null) return { kind: 'project', id: { path: projectPath } };
   return groupPath == null ? { kind: 'instance' } : { kind: 'group', id: { path: groupPath } };

@@ -274,7 +274,7 @@ export const deletePipeline = async (ctx: Context, project: ProjectRow, id: numb
       select distinct resource_group_id as id from jobs
       where pipeline_id = any (${ids}::bigint[]) and resource_group_id is not null`.execute(tx.db);
     await tx.db.deleteFrom('pipelines').where(sql<boolean>`id = any (${ids}::bigint[])`).execute();
-    // What waited for these pipelines goes on.
+    // Jobs that waited for these pipelines continue.
     for (const group of groups) tx.enqueue(assignResource, group);
     if (pipeline.bridge_job_id !== null) tx.enqueue(endBridge, { id: pipeline.bridge_job_id });
     for (const each of ids) {

@@ -55,7 +55,7 @@ interface HookedEnvironment {
   readonly deployment_tier: string | null;
 }
 
-/** Returns what hooks are told about the pipeline and these jobs of it. Undefined if the pipeline is gone. */
+/** Returns what the bodies of hooks say about the pipeline and these jobs of it. Undefined if the pipeline is gone. */
 export const hookRelatives = async (
   ctx: Context,
   pipelineId: number,

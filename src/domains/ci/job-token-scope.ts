@@ -128,7 +128,7 @@ export const admitJobs = async (ctx: Context, given: ProjectRow, { kind, id: wan
       ? tx.db.insertInto('job_token_projects').values({ ...row, target_project_id: id })
       : tx.db.insertInto('job_token_groups').values({ ...row, target_group_id: id })
     ).execute();
-    tellOfScope(tx, project, { change: 'added', admitted: kind, id });
+    emitScopeChange(tx, project, { change: 'added', admitted: kind, id });
     return id;
   });
 };
@@ -148,14 +148,14 @@ export const refuseJobs = async (ctx: Context, given: ProjectRow, { kind, id: wa
       : tx.db.deleteFrom('job_token_groups').where('target_group_id', '=', id).where('project_id', '=', project.id)
     ).executeTakeFirstOrThrow();
     if (numDeletedRows === 0n) throw notFound();
-    tellOfScope(tx, project, { change: 'removed', admitted: kind, id });
+    emitScopeChange(tx, project, { change: 'removed', admitted: kind, id });
   });
 };
 
 const targetOf = (ctx: Context, kind: Admitted['kind'], id: IdOrPath): Promise<{ readonly id: number }> =>
   kind === 'project' ? getProject(ctx, id) : getGroup(ctx, id);
 
-const tellOfScope = (
+const emitScopeChange = (
   tx: Tx,
   project: ProjectRow,
   payload: { readonly change: 'added' | 'removed'; readonly admitted: Admitted['kind']; readonly id: number },

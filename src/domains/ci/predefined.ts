@@ -16,7 +16,7 @@ export interface PredefinedVariable {
 }
 
 /** What the predefined variables of a pipeline are made from. Those of a pipeline without row lack its numbers. */
-export interface DescribedPipeline {
+export interface PipelineFacts {
   readonly id: number | null;
   readonly iid: number | null;
   readonly name: string | null;
@@ -45,9 +45,9 @@ export const slugOf = (name: string): string =>
     .replace(/^-+|-+$/g, '');
 
 /** A pipeline with the commit of its `sha`. */
-interface Described {
+interface PipelineWithCommit {
   readonly project: ProjectRow;
-  readonly pipeline: DescribedPipeline;
+  readonly pipeline: PipelineFacts;
   readonly commit: Commit | null;
 }
 
@@ -55,14 +55,14 @@ interface Described {
 export const predefinedVariables = async (
   ctx: Context,
   project: ProjectRow,
-  pipeline: DescribedPipeline,
+  pipeline: PipelineFacts,
   commit: Commit | null,
 ): Promise<PredefinedVariable[]> => (await predefinedVariablesOf(ctx, [{ project, pipeline, commit }]))[0] ?? [];
 
 /** The same for many pipelines, in their order. */
 export const predefinedVariablesOf = async (
   ctx: Context,
-  all: readonly Described[],
+  all: readonly PipelineWithCommit[],
 ): Promise<PredefinedVariable[][]> => {
   const mergeRequests = await describeMergeRequests(
     ctx,
@@ -141,7 +141,7 @@ const ofProject = (ctx: Pick<Context, 'services'>, project: ProjectRow): Predefi
 const ofPipeline = (
   ctx: Pick<Context, 'services'>,
   project: ProjectRow,
-  pipeline: DescribedPipeline,
+  pipeline: PipelineFacts,
 ): PredefinedVariable[] =>
   toVariables({
     CI_PIPELINE_ID: pipeline.id,
@@ -152,7 +152,7 @@ const ofPipeline = (
     CI_PIPELINE_CREATED_AT: pipeline.created_at === null ? null : isoTime(pipeline.created_at),
   });
 
-const ofCommit = (project: ProjectRow, pipeline: DescribedPipeline, commit: Commit | null): PredefinedVariable[] => {
+const ofCommit = (project: ProjectRow, pipeline: PipelineFacts, commit: Commit | null): PredefinedVariable[] => {
   const { ref, tag, sha, merge_request_id } = pipeline;
   const isOfBranch = !tag && merge_request_id === null;
   return toVariables({
@@ -177,7 +177,7 @@ const ofCommit = (project: ProjectRow, pipeline: DescribedPipeline, commit: Comm
 const descriptionOf = ({ title, message }: Commit): string =>
   message.startsWith(title) ? message.slice(title.length).trim() : message;
 
-interface DescribedMergeRequest {
+interface MergeRequestFacts {
   readonly id: number;
   readonly iid: number;
   readonly project_id: number;
@@ -201,9 +201,9 @@ interface DescribedMergeRequest {
 const describeMergeRequests = async (
   { db }: Pick<Context, 'db'>,
   ids: readonly number[],
-): Promise<Map<number, DescribedMergeRequest>> => {
+): Promise<Map<number, MergeRequestFacts>> => {
   if (ids.length === 0) return new Map();
-  const { rows } = await sql<DescribedMergeRequest>`
+  const { rows } = await sql<MergeRequestFacts>`
     select m.id, m.iid, m.project_id, p.full_path as project_path, m.source_project_id, s.full_path as source_project_path,
       m.source_branch, m.target_branch, m.title, m.description, m.draft, m.squash, d.id as diff_id,
       d.base_commit_sha as base, (select ms.title from milestones ms where ms.id = m.milestone_id) as milestone,
@@ -248,8 +248,8 @@ const openMergeRequests = async (
 
 const ofMergeRequest = (
   ctx: Pick<Context, 'services'>,
-  row: DescribedMergeRequest,
-  pipeline: DescribedPipeline,
+  row: MergeRequestFacts,
+  pipeline: PipelineFacts,
 ): PredefinedVariable[] => {
   const event_type = mergeRequestEventType(pipeline);
   const isMerged = event_type === 'merged_result';

@@ -97,7 +97,7 @@ export const processPipeline = async (
   return refreshPipeline(tx, pipeline, jobs, isNew);
 };
 
-/** Emits `job.updated` for the jobs with these ids. Waiting runners hear of pending jobs by it. */
+/** Emits `job.updated` for the jobs with these ids. It wakes the runners that wait for a job. */
 const emitJobs = (tx: Tx, pipeline: LockedPipeline, jobs: readonly CurrentJob[], ids: ReadonlySet<number>): void => {
   const moved = jobs.filter(({ id, kind }) => ids.has(id) && kind !== 'generic_commit_status');
   for (const job of moved) {

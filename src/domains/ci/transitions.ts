@@ -23,7 +23,7 @@ export interface Assignment {
   readonly id: number;
   readonly runner_id: number;
   readonly runner_manager_id: number | null;
-  /** Seconds. What the runner is told. */
+  /** In seconds. The runner gets it with the job. */
   readonly timeout: number;
   /** The job's token (job-tokens.ts), if it gets one. */
   readonly token?: string | undefined;
@@ -235,7 +235,7 @@ const retriesItself = async (
   return fits && (await countRetries(tx, job)) < max;
 };
 
-/** Records that the runner of a running job was heard of, so that the job does not count as silent. */
+/** Records a heartbeat of the runner of a running job, so that the job does not count as silent. */
 export const recordContact = async ({ db }: Pick<Context, 'db'>, jobId: number): Promise<void> => {
   await db
     .updateTable('jobs')

@@ -127,7 +127,7 @@ export const insertDeployment = async (
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return toldDeployment(tx, project, deploymentCreated, id);
+  return emitDeploymentChange(tx, project, deploymentCreated, id);
 };
 
 /** Sets the status of a deployment, if it differs. */
@@ -144,10 +144,10 @@ export const setDeploymentStatus = async (
     .set({ ...changes, finished_at: isFinished({ status }) ? sql`now()` : null, updated_at: sql`now()` })
     .where('id', '=', before.id)
     .execute();
-  return toldDeployment(tx, project, deploymentUpdated, before.id);
+  return emitDeploymentChange(tx, project, deploymentUpdated, before.id);
 };
 
-const toldDeployment = async (
+const emitDeploymentChange = async (
   tx: Tx,
   project: ProjectRow,
   definition: EventDefinition<DeploymentPayload>,

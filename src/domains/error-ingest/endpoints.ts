@@ -134,7 +134,7 @@ const findNamedKey = async (
 
 /**
  * Reads the start of a body. If the request names no key, the DSN in the header of the envelope does, and errors of the
- * body are told only to those who have a key.
+ * body are only for callers with a key.
  *
  * @throws Refusal 401 if no key is found before the body is unpacked
  */

@@ -27,7 +27,7 @@ interface Opened {
   readonly list: LabelList;
   readonly settings: string;
   readonly labels: Promise<OpenLabels>;
-  /** When the first answer expires, as of `performance.now()`. Infinite while the service is being asked. */
+  /** When the first answer expires, as of `performance.now()`. Infinite while a request to the service runs. */
   until: number;
 }
 

@@ -7,7 +7,7 @@ import { OutboundError } from '#platform/http-client/http-client.ts';
 
 /** How long an answer counts. */
 const ANSWER_MS = 5 * 60_000;
-/** How long a failed request counts as a refusal, so that a service that does not answer is not asked by every request. */
+/** How long a failed request counts as a refusal, so that a service that does not answer does not delay every request. */
 const FAILURE_MS = 5_000;
 const MAX_RESPONSE_BYTES = 8 * 1024;
 /** The most requests of a process to the service at a time. */
@@ -47,7 +47,7 @@ const silences = defineCache<string, Silence>({
   ttlMs: FAILURE_MS,
 });
 
-/** A user as the service is told about them. */
+/** The user in a request to the service. */
 interface AskedUser {
   readonly id: number;
   readonly email: string;
@@ -67,7 +67,7 @@ export const readAskedUser = async ({ db }: Services, userId: number): Promise<A
 /**
  * Asks the service of `external_authorization_service_url` whether the user may enter projects with the label. 200 means yes,
  * everything else no: also a timeout, a refused address and an answer that is none. Answers are cached by user and label.
- * After `OUTAGE_AFTER` requests without a response nothing else is asked for `FAILURE_MS`.
+ * After `OUTAGE_AFTER` requests without a response no further request is sent for `FAILURE_MS`.
  */
 export const mayEnter = async (
   services: Services,

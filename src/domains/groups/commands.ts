@@ -33,9 +33,9 @@ import {
   isPathTaken,
   lockNamespace,
   lockTree,
-  type Place,
   relocateTree,
   requireUnmarked,
+  type TreePosition,
 } from './tree.ts';
 import { aboveParent, checkVisibility, highestUnrestricted, levelsIn, requireUnrestricted } from './visibility.ts';
 
@@ -259,7 +259,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
 /** Events report that these changed, but not their values, because everyone who can see the group sees the event. */
 const OWNERS_ONLY: ReadonlySet<string> = new Set(['ip_restriction_ranges', 'avatar_key']);
 
-const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | null): void => {
+const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: TreePosition | null): void => {
   const changes: Record<string, { previous: unknown; current: unknown }> = {};
   for (const name of [...attributeNames, 'full_path', 'parent_id', 'avatar_key']) {
     const [previous, current] = [attributeOf(before, name), attributeOf(after, name)];
@@ -267,8 +267,8 @@ const emitUpdated = (tx: Tx, before: GroupRow, after: GroupRow, parent: Place | 
     changes[name] = OWNERS_ONLY.has(name) ? { previous: null, current: null } : { previous, current };
   }
   if (Object.keys(changes).length === 0) return;
-  const told = wasAsOpen(groupScope(before), groupScope(after)) ? changes : withoutPrevious(changes, ['visibility']);
-  const payload = groupUpdated.payload.parse({ ...groupPayload(after, parent), changes: told });
+  const shown = wasAsOpen(groupScope(before), groupScope(after)) ? changes : withoutPrevious(changes, ['visibility']);
+  const payload = groupUpdated.payload.parse({ ...groupPayload(after, parent), changes: shown });
   tx.emit(groupUpdated, { ...groupScope(after), payload });
 };
 

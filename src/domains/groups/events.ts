@@ -16,7 +16,7 @@ const group = z.object({
 });
 export type GroupPayload = z.output<typeof group>;
 
-/** Only system hooks hear of groups at the top. */
+/** Only system hooks receive events of top-level groups. */
 const trigger = (payload: GroupPayload) => (payload.parent ? 'subgroup_events' : 'group_events');
 
 const created = group.extend({ owner_id: z.number().nullable() });

@@ -7,7 +7,7 @@ import { avatarUrl } from '#domains/users/model.ts';
 import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
-import { Written } from '#rest/encoded-json.ts';
+import { EncodedJson } from '#rest/encoded-json.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { protectionOf } from './attributes.ts';
 import { namespaceAvatarUrl, namespaceWebUrl } from './model.ts';
@@ -137,7 +137,10 @@ export const toGroups = async (
 };
 
 /** Returns the records without statistics, ready to send. Each is serialised once for each version of its row. */
-export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[]): Promise<Written<GroupRecord>[]> => {
+export const toEncodedGroups = async (
+  ctx: Context,
+  groups: readonly GroupRow[],
+): Promise<EncodedJson<GroupRecord>[]> => {
   const { default_branch_protection_defaults: protection } = await getSettings(ctx);
   return groups.map((group) => {
     // The record depends on the caller only by their being an owner. Besides the row, only the settings can change it.
@@ -145,7 +148,7 @@ export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[])
     const version = group.remembered ?? group;
     const known = texts.get(version);
     if (known?.protection === protection) return known.record;
-    const record = new Written(toGroup(ctx, group, protection, undefined));
+    const record = new EncodedJson(toGroup(ctx, group, protection, undefined));
     texts.set(version, { protection, record });
     return record;
   });
@@ -153,7 +156,7 @@ export const toWrittenGroups = async (ctx: Context, groups: readonly GroupRow[])
 
 interface GroupText {
   readonly protection: Protection;
-  readonly record: Written<GroupRecord>;
+  readonly record: EncodedJson<GroupRecord>;
 }
 
 const textsOfGroups = () =>

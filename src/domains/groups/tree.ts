@@ -7,7 +7,7 @@ import { forbidden } from '#platform/errors.ts';
 // locks exclude each other, so nothing is added under a path that is being changed.
 
 /** The parent of something new, locked until the transaction ends. */
-export interface Place {
+export interface TreePosition {
   readonly id: number;
   readonly kind: string;
   readonly name: string;
@@ -22,7 +22,7 @@ export interface Place {
  * Locks the namespace that something is added to, or returns null if it is gone. The lock is shared with other
  * additions.
  */
-export const lockNamespace = async (tx: Tx, id: number): Promise<Place | null> =>
+export const lockNamespace = async (tx: Tx, id: number): Promise<TreePosition | null> =>
   (await tx.db
     .selectFrom('namespaces')
     .select(['id', 'kind', 'name', 'path', 'full_path', 'full_name', 'traversal_ids', 'visibility_level'])
@@ -33,7 +33,10 @@ export const lockNamespace = async (tx: Tx, id: number): Promise<Place | null> =
 /**
  * @throws DomainError `forbidden` if the place, or a group above it, is marked for deletion: nothing can be added there
  */
-export const requireUnmarked = async (tx: Tx, { traversal_ids }: Pick<Place, 'traversal_ids'>): Promise<void> => {
+export const requireUnmarked = async (
+  tx: Tx,
+  { traversal_ids }: Pick<TreePosition, 'traversal_ids'>,
+): Promise<void> => {
   const marked = await tx.db
     .selectFrom('namespaces')
     .select('id')

@@ -4,7 +4,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import type { GroupRow } from './queries.ts';
-import type { Place } from './tree.ts';
+import type { TreePosition } from './tree.ts';
 
 /**
  * Returns a test for the levels that `restricted_visibility_levels` denies the caller. Administrators are not
@@ -56,7 +56,12 @@ export const aboveParent = (level: number, parentLevel: number) =>
  *
  * @throws DomainError `invalid`
  */
-export const checkVisibility = async (tx: Tx, group: GroupRow, level: number, parent: Place | null): Promise<void> => {
+export const checkVisibility = async (
+  tx: Tx,
+  group: GroupRow,
+  level: number,
+  parent: TreePosition | null,
+): Promise<void> => {
   if (level === group.visibility_level) return;
   await requireUnrestricted(tx, level);
   if (parent && level > parent.visibility_level) throw aboveParent(level, parent.visibility_level);

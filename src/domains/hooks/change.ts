@@ -202,10 +202,10 @@ export const writeValues = async (tx: Tx, id: number, kind: ValueKind, values: r
     .execute();
 };
 
-type Described = Pick<HookRow, 'id' | 'namespace_id' | 'project_id' | 'name' | 'url'>;
+type HookDetails = Pick<HookRow, 'id' | 'namespace_id' | 'project_id' | 'name' | 'url'>;
 
 /** Returns the event payload of a hook. */
-export const hookPayload = ({ id, namespace_id, project_id, name, url }: Described) => ({
+export const hookPayload = ({ id, namespace_id, project_id, name, url }: HookDetails) => ({
   id,
   namespace_id,
   project_id,

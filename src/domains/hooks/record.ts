@@ -48,8 +48,8 @@ export const hookRecords = {
     record: projectHook.meta({ id: 'ProjectHook' }),
     created: projectHook.extend(onceShape).meta({ id: 'CreatedProjectHook' }),
     of: (hook: HookRow): z.output<typeof projectHook> => {
-      const { subgroup_events: _s, member_events: _m, project_events: _p, ...told } = toHook(hook);
-      return { ...told, project_id: hook.project_id ?? 0 };
+      const { subgroup_events: _s, member_events: _m, project_events: _p, ...record } = toHook(hook);
+      return { ...record, project_id: hook.project_id ?? 0 };
     },
   },
 } as const;

@@ -177,7 +177,7 @@ interface TriggerInfo {
 
 export type Trigger = (typeof TRIGGERS)[number]['name'];
 
-/** What system hooks can be told to listen to. */
+/** The triggers that system hooks can listen to. */
 export const SYSTEM_TOGGLES = [
   'push_events',
   'tag_push_events',
@@ -210,7 +210,7 @@ export const triggersFor = (kind: ContainerKind | 'instance'): readonly Trigger[
     ? SYSTEM_TOGGLES
     : TRIGGERS.filter((info) => kind === 'group' || !('groupsOnly' in info)).map(({ name }) => name);
 
-/** Returns the triggers that hooks of this kind listen to without being asked. */
+/** Returns the triggers that hooks of this kind listen to by default. */
 export const alwaysFor = (kind: ContainerKind | 'instance'): readonly string[] =>
   kind === 'instance' ? SYSTEM_ALWAYS : [];
 

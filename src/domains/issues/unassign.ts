@@ -41,7 +41,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
   const after = new Map(changed.map((row) => [row.id, row]));
   const snapshots = await snapshotsOf(tx, changed);
   const people = await userSummariesByIds(tx, [...assignees.values()].flat());
-  const told = (userIds: readonly number[]) =>
+  const peopleOf = (userIds: readonly number[]) =>
     userIds.flatMap((id) => {
       const person = people.get(id);
       return person ? [hookUser(tx, person)] : [];
@@ -66,7 +66,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
       { updated_at, updated_by_id },
       { updated_at: row.updated_at, updated_by_id: row.updated_by_id },
     );
-    changes.assignees = { previous: told(assignees.get(id) ?? []), current: told(issue.assignee_ids) };
+    changes.assignees = { previous: peopleOf(assignees.get(id) ?? []), current: peopleOf(issue.assignee_ids) };
     tx.emit(issueUpdated, {
       ...audienceOf(project, issue, readers.get(project_id) ?? new Set()),
       subject: { type: 'Issue', id },

@@ -13,14 +13,14 @@ export interface Prose {
   readonly inline?: boolean;
 }
 
-interface Written {
+interface EncodedJson {
   /** As written, for readers who do not get a link. */
   readonly source: string;
   /** Set if it was written as a URL of this hub. */
   readonly url?: string | undefined;
 }
 
-interface InProject<K extends string> extends Written {
+interface InProject<K extends string> extends EncodedJson {
   readonly kind: K;
   /** The path of the project; null for the project of the text. */
   readonly project: string | null;
@@ -43,7 +43,7 @@ export type Reference =
   | Named<'label'>
   | Named<'milestone'>
   | (InProject<'commit'> & { readonly sha: string })
-  | (Written & { readonly kind: 'user'; readonly name: string });
+  | (EncodedJson & { readonly kind: 'user'; readonly name: string });
 
 /** A relative URL, the value of an attribute. Its target depends on the project or group of the text. */
 export interface RelativeUrl {

@@ -19,9 +19,9 @@ const member = z.object({
 });
 export type MemberPayload = z.output<typeof member>;
 
-/** Only system hooks hear of members of projects (reference: webhooks §3). */
+/** Only system hooks receive events of members of projects (reference: webhooks §3). */
 const trigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : 'project_member_events');
-/** No hook hears of requests for access to projects. */
+/** No hook receives requests for access to projects. */
 const requestTrigger = ({ source }: MemberPayload) => (source.type === 'Group' ? 'member_events' : null);
 
 export const memberAdded = defineEvent('member.added', member, { trigger, body: memberBody('user_add_to_group') });

@@ -38,13 +38,13 @@ export const removeExpiredMembers = defineJob({
   },
 });
 
-interface Place {
+interface ExpiredMembership {
   readonly id: number;
   readonly namespace_id: number | null;
   readonly project_id: number | null;
 }
 
-const removeMembership = (ctx: Context, { id, namespace_id, project_id }: Place): Promise<void> =>
+const removeMembership = (ctx: Context, { id, namespace_id, project_id }: ExpiredMembership): Promise<void> =>
   ctx.transaction(async (tx) => {
     ctx.signal.throwIfAborted();
     // It may have been extended.

@@ -201,7 +201,7 @@ export const acceptInvitation = async (ctx: Context, token: string): Promise<voi
 
 /**
  * Accepts the invitations of these users for the address that their profile shows. Accepting those for another address
- * would tell the inviter who owns it, so users accept them through the link. For the follower.
+ * would reveal its owner to the inviter, so users accept them through the link. For the follower.
  */
 export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promise<void> => {
   const { rows } = await sql<InvitationRow & { user_id: number }>`

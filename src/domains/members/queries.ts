@@ -51,7 +51,7 @@ export interface MemberFilter {
 export const listMembers = (ctx: Context, source: MemberSource, filter: MemberFilter = {}): List<MemberRow> => {
   requireReadMembers(ctx, source);
   const id = source.kind === 'group' ? source.group.id : source.project.id;
-  const place = placeOf(ctx, source.kind, sql<number>`${id}::bigint`);
+  const place = sourceSql(ctx, source.kind, sql<number>`${id}::bigint`);
   return rowList(ctx, memberStatement(ctx, place, filter), (row) => row.user_id);
 };
 
@@ -61,7 +61,7 @@ export const listMembersBelow = (
   kind: MemberSource['kind'],
   filter: MemberFilter,
 ): BatchedList<MemberRow> => {
-  const statement = memberStatement(ctx, placeOf(ctx, kind, PARENT), filter);
+  const statement = memberStatement(ctx, sourceSql(ctx, kind, PARENT), filter);
   return batchedMembers(ctx, statement, (row) => row.user_id);
 };
 
@@ -114,7 +114,7 @@ const COLUMNS = sql`m.id, m.user_id, m.access_level, m.expires_at, m.created_by_
 const LIVE = isUnexpired('m');
 
 /** A group or project, as SQL conditions on its id. */
-interface Place {
+interface SourceSql {
   /** Memberships `m` of the place itself. */
   readonly isHere: RawBuilder<unknown>;
   /** Namespaces whose members are inherited here. */
@@ -127,7 +127,7 @@ interface Place {
   readonly projectId: RawBuilder<unknown> | null;
 }
 
-const placeOf = ({ actor }: Context, kind: MemberSource['kind'], id: RawBuilder<number>): Place => {
+const sourceSql = ({ actor }: Context, kind: MemberSource['kind'], id: RawBuilder<number>): SourceSql => {
   if (kind === 'group') {
     const namespaces = sql`(select unnest(t.traversal_ids) from namespaces t where t.id = ${id})`;
     return {
@@ -158,7 +158,7 @@ interface Statement {
   readonly conditions: readonly RawBuilder<unknown>[];
 }
 
-const memberStatement = (ctx: Context, place: Place, filter: MemberFilter): Statement => {
+const memberStatement = (ctx: Context, place: SourceSql, filter: MemberFilter): Statement => {
   const conditions: RawBuilder<unknown>[] = [sql`true`];
   if (filter.query) {
     const pattern = containing(filter.query);
@@ -176,7 +176,7 @@ const memberStatement = (ctx: Context, place: Place, filter: MemberFilter): Stat
 };
 
 /** Returns everyone found by one of the relations, once each: by the highest level, then by the nearest relation. */
-const membersOf = (ctx: Context, place: Place, relations: readonly MemberRelation[]): RawBuilder<unknown> => {
+const membersOf = (ctx: Context, place: SourceSql, relations: readonly MemberRelation[]): RawBuilder<unknown> => {
   const wanted = new Set(relations);
   const parts: RawBuilder<unknown>[] = [];
   if (wanted.has('direct')) {
@@ -210,7 +210,7 @@ const personalOwner = (projectId: RawBuilder<unknown>): RawBuilder<unknown> => s
  * Members of invited groups, up to the level of the invitation. Members of groups that the caller cannot see are
  * visible only to those who manage the members.
  */
-const invited = (ctx: Context, place: Place): RawBuilder<unknown> => {
+const invited = (ctx: Context, place: SourceSql): RawBuilder<unknown> => {
   const toProject = place.projectId
     ? sql`union all select ps.shared_with_id, ps.access_level, ps.expires_at from project_shares ps
         where ps.project_id = ${place.projectId}`

@@ -135,7 +135,7 @@ const eventOf = async (tx: Tx, source: MemberSource, { id, user_id, requested_at
   return {
     ...scopeOf(source),
     subject: { type: 'AccessRequest', id },
-    // Only those who decide may know who asks.
+    // Only those who can approve the request may read it.
     min_access_level: source.kind === 'group' ? OWNER : MAINTAINER,
     user_ids: [user_id],
     payload,

@@ -13,7 +13,7 @@ import { ALL, getMember, listMembers, type MemberRelation } from './queries.ts';
 import { memberRecord, membershipRecord, projectShareRecord, toMember, toMembers, toMembership } from './record.ts';
 import { joiningRoutes } from './rest/joining.ts';
 import { peopleRoutes } from './rest/people.ts';
-import { FOR_ALL, type Place, splitCommas } from './rest/place.ts';
+import { FOR_ALL, type SourceKind, splitCommas } from './rest/source-kind.ts';
 import { shareProject, unshareProject } from './shares.ts';
 
 const MAX_USERS = 100;
@@ -30,7 +30,7 @@ const outcomeRecord = z
   .meta({ id: 'MembersAdded' });
 
 /** The routes for groups and projects differ only in their place. */
-const routesOf = (place: Place): Route[] => {
+const routesOf = (place: SourceKind): Route[] => {
   const list = (path: 'members' | 'members/all', relations: readonly MemberRelation[], summary: string) =>
     listRoute({
       path: `${place.path}/${path}`,
@@ -155,7 +155,7 @@ const idOf = async (ctx: Context, user: number | string): Promise<number> => {
   return found.id;
 };
 
-const places: readonly Place[] = [
+const places: readonly SourceKind[] = [
   {
     path: '/groups/:id',
     noun: 'group',

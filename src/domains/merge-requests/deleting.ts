@@ -3,7 +3,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { modified } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
-import { tellBlocked } from './blocking/unblocking.ts';
+import { notifyBlocked } from './blocking/unblocking.ts';
 import { mergeRequestDeleted } from './events.ts';
 import { lockInProject } from './locking.ts';
 import type { MergeRequestRow } from './queries.ts';
@@ -31,7 +31,7 @@ export const deleteMergeRequest = async (
       throw modified();
     // Before the deletion, while labels and people are still known.
     await emitMergeRequest(tx, mergeRequestDeleted, project, row, {});
-    await tellBlocked(tx, [row.id]);
+    await notifyBlocked(tx, [row.id]);
     await tx.db.deleteFrom('merge_requests').where('id', '=', row.id).execute();
     tx.enqueue(removeRefs, { project_id: project.id, iid: row.iid });
   });

@@ -64,7 +64,7 @@ const part = { ability: 'read_merge_request' } as const;
 
 /** The record exists. Its diff follows. */
 export const mergeRequestOpened = defineEvent('merge_request.opened', payload, { part });
-/** The first version of the diff is ready. Receivers of hooks hear of the merge request now. */
+/** The first version of the diff is ready. Hooks are sent from now on. */
 export const mergeRequestPrepared = defineEvent('merge_request.prepared', payload, {
   trigger,
   body: bodyOf('open'),
@@ -112,6 +112,6 @@ export const mergeRequestUnapproved = defineEvent('merge_request.unapproved', ap
   body: bodyOf(({ is_decisive }: ApprovalPayload) => (is_decisive ? 'unapproved' : 'unapproval')),
   part,
 });
-/** The state of a review has changed otherwise: a reviewer asks for changes, or no longer. */
+/** The state of a review has changed otherwise: a reviewer requests changes, or withdraws that request. */
 export const mergeRequestReviewed = defineEvent('merge_request.reviewed', payload, { part });
 export const mergeRequestDeleted = defineEvent('merge_request.deleted', payload, { part });

@@ -8,7 +8,7 @@ import { unauthenticated } from '#platform/errors.ts';
 import type { MergeRequestFilter } from './lists/filter.ts';
 import { findMergeRequests } from './lists/find.ts';
 import { type ListedRow, orderOf } from './lists/order.ts';
-import { isBelowGroup, type Place } from './lists/statements.ts';
+import { isBelowGroup, type ListScope } from './lists/statements.ts';
 import {
   ALL_COLUMNS,
   type MergeRequestColumn,
@@ -127,7 +127,7 @@ const aloneBelow = (
   columns: readonly MergeRequestColumn[],
   parent: number,
 ): List<ListedRow> | null => {
-  const list = (of: MergeRequestFilter, place: Place = {}) => findMergeRequests(ctx, of, place, selected(columns));
+  const list = (of: MergeRequestFilter, place: ListScope = {}) => findMergeRequests(ctx, of, place, selected(columns));
   switch (kind) {
     case 'project':
       return list(filter, { project_id: parent });

@@ -8,7 +8,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
 
-type Described = Pick<MergeRequestRow, 'id' | 'title' | 'description' | 'target_branch'>;
+type MergeRequestTexts = Pick<MergeRequestRow, 'id' | 'title' | 'description' | 'target_branch'>;
 
 /**
  * Returns the issues that merging closes and the caller can see: those that the title, the description or the message of
@@ -18,7 +18,7 @@ type Described = Pick<MergeRequestRow, 'id' | 'title' | 'description' | 'target_
 export const issuesClosedBy = async (
   ctx: Pick<Context, 'db' | 'actor' | 'services'>,
   project: Pick<ProjectRow, 'full_path' | 'default_branch'>,
-  row: Described,
+  row: MergeRequestTexts,
 ): Promise<ReferencedIssue[]> => {
   if (row.target_branch !== project.default_branch) return [];
   const texts = [row.title, row.description, ...(await commitMessages(ctx, row))];
@@ -34,7 +34,7 @@ export const issuesClosedBy = async (
 export const issuesRelatedTo = async (
   ctx: Pick<Context, 'db' | 'actor' | 'services'>,
   project: Pick<ProjectRow, 'full_path'>,
-  row: Described,
+  row: MergeRequestTexts,
 ): Promise<ReferencedIssue[]> => {
   const texts = [
     row.title,

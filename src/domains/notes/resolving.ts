@@ -94,7 +94,7 @@ export const setResolved = async (tx: Tx, noteable: Noteable, wanted: Wanted, re
   }
   if (resolved && before > 0 && after === 0) {
     await recordSystemNote(tx, { merge_request_id: id }, 'discussion', 'resolved all threads');
-    // Receivers of hooks hear of it as an update (reference: webhooks §3).
+    // Receivers of hooks get it as an update (reference: webhooks §3).
     await emitMergeRequest(tx, mergeRequestUpdated, project, await getMergeRequest(tx, project, noteable.iid), {});
   }
   await emitStatus(tx, noteable, before, after);

@@ -7,7 +7,7 @@ import type { SystemNote } from '#domains/planning/system-notes.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import type { Tx } from '#platform/context.ts';
 
-// System notes tell what happened to an issue or merge request, in the words of upstream. Other domains record them
+// System notes record what happened to an issue or merge request, in the words of upstream. Other domains record them
 // through the ports in planning/system-notes.ts.
 
 /** Writes system notes by the acting user, in the given order. They update nothing and trigger no hooks. */

@@ -87,7 +87,7 @@ export const createApplication = async (
       })
       .returning(applicationColumns)
       .executeTakeFirstOrThrow();
-    tell(tx, applicationCreated, created);
+    emitApplication(tx, applicationCreated, created);
     return created;
   });
   return { ...row, secret };
@@ -121,7 +121,7 @@ export const updateApplication = (
       .where('id', '=', id)
       .returning(applicationColumns)
       .executeTakeFirstOrThrow();
-    tell(tx, applicationUpdated, updated);
+    emitApplication(tx, applicationUpdated, updated);
     return updated;
   });
 
@@ -149,7 +149,7 @@ export const renewSecret = (ctx: Context, id: number): Promise<CreatedApplicatio
       .where('id', '=', id)
       .returning(applicationColumns)
       .executeTakeFirstOrThrow();
-    tell(tx, applicationUpdated, updated);
+    emitApplication(tx, applicationUpdated, updated);
     return { ...updated, secret };
   });
 
@@ -257,7 +257,7 @@ const check = async (
   if (Object.keys(errors).length > 0) throw invalid(errors);
 };
 
-const tell = (tx: Tx, definition: typeof applicationCreated, row: ApplicationRow): void => {
+const emitApplication = (tx: Tx, definition: typeof applicationCreated, row: ApplicationRow): void => {
   const { id, uid, name, owner_id, redirect_uris, scopes, confidential, trusted } = row;
   tx.emit(definition, {
     subject: { type: 'OauthApplication', id },

@@ -23,8 +23,8 @@ export const differences = (
   for (const [name, current] of Object.entries(wanted)) {
     const previous = z.json().parse(before[name] ?? null);
     if (current === undefined || previous === current) continue;
-    const told = (value: Json) => (name.endsWith('_at') && typeof value === 'string' ? isoTime(value) : value);
-    changes[name] = { previous: told(previous), current: told(current) };
+    const shown = (value: Json) => (name.endsWith('_at') && typeof value === 'string' ? isoTime(value) : value);
+    changes[name] = { previous: shown(previous), current: shown(current) };
   }
   return changes;
 };

@@ -176,8 +176,8 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     if (level > before.visibility_level) await raiseCeilings(tx, before, level);
     if (level < before.visibility_level) await closeForks(tx, before, level);
     const after = await getProject(tx, { id: before.id });
-    const told = visibleChanges(changes, before, after);
-    tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes: told } });
+    const shown = visibleChanges(changes, before, after);
+    tx.emit(projectUpdated, { ...about(after), payload: { ...(await payloadOf(tx, after)), changes: shown } });
     // Last, because it cannot be rolled back. If the commit fails, the next change restores the row's branch.
     if (wanted.default_branch !== undefined)
       await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));

@@ -37,7 +37,7 @@ export const projectBody =
     project_visibility: visibilityName(payload.visibility_level),
   });
 
-interface DescribedProject {
+interface ProjectDetails {
   readonly payload: ProjectPayload;
   readonly namespace_ids: readonly number[];
   readonly disk_path: string;
@@ -51,14 +51,14 @@ const MAX_OWNERS = 100;
 export const describeProjects = async (
   tx: Tx,
   wanted: { readonly projectIds: readonly number[] } | { readonly namespaceIds: readonly number[] },
-): Promise<DescribedProject[]> => {
+): Promise<ProjectDetails[]> => {
   const chosen =
     'projectIds' in wanted
       ? sql`p.id = any (${wanted.projectIds}::bigint[])`
       : sql`p.namespace_id = any (${wanted.namespaceIds}::bigint[])`;
   const { rows } = await sql<
     Omit<ProjectPayload, 'hook_only'> &
-      Omit<DescribedProject, 'payload'> & { owners: ProjectPayload['hook_only']['owners'] }
+      Omit<ProjectDetails, 'payload'> & { owners: ProjectPayload['hook_only']['owners'] }
   >`
     select p.id, p.name, p.path, p.full_path as path_with_namespace, p.namespace_id, p.visibility_level,
       p.created_at, p.updated_at, p.disk_path, n.traversal_ids as namespace_ids,

@@ -154,7 +154,7 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
 };
 
 /** The person an ability is checked for, as SQL expressions. */
-export interface Asking {
+export interface PersonInSql {
   /** Their role in the project, 0 for none. */
   readonly level: RawBuilder<number>;
   /** Projects of this visibility and above are open to them (`openFrom`). */
@@ -162,7 +162,7 @@ export interface Asking {
 }
 
 /** `can` as SQL over the project row `alias`, which the person may see. Only for abilities that neither write nor ask for a sign-in. */
-export const canRead = (ability: ProjectAbility, { level, openFrom }: Asking, alias: string) => {
+export const canRead = (ability: ProjectAbility, { level, openFrom }: PersonInSql, alias: string) => {
   const rule: Rule = rules[ability];
   if (rule.writes || rule.open === 'signed_in')
     throw new Error(`${ability} is not a read ability that is open to anyone`);

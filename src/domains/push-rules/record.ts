@@ -26,8 +26,8 @@ const groupRule = z.object({
 const projectRule = groupRule.extend({ project_id: z.int() });
 
 const toGroupRule = (rule: PushRule): z.output<typeof groupRule> => {
-  const { id, created_at, namespace_id: _namespace, project_id: _project, updated_at: _updated, ...told } = rule;
-  return { id, created_at: isoTime(created_at), ...told };
+  const { id, created_at, namespace_id: _namespace, project_id: _project, updated_at: _updated, ...shown } = rule;
+  return { id, created_at: isoTime(created_at), ...shown };
 };
 
 export const pushRuleRecords = {

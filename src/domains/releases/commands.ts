@@ -10,7 +10,14 @@ import { checkLink, checkRelease, type NewLink } from './attributes.ts';
 import { releaseCreated, releaseDeleted, releaseUpdated } from './events.ts';
 import { insertLink } from './links.ts';
 import { getRelease, type ReleaseRow } from './queries.ts';
-import { type ChosenMilestones, chosenMilestones, lockForWrite, requireWrite, setMilestones, told } from './write.ts';
+import {
+  type ChosenMilestones,
+  chosenMilestones,
+  lockForWrite,
+  releaseEvent,
+  requireWrite,
+  setMilestones,
+} from './write.ts';
 
 export interface ReleaseAttributes extends ChosenMilestones {
   readonly name?: string | null | undefined;
@@ -62,7 +69,7 @@ export const createRelease = async (ctx: Context, seen: ProjectRow, input: NewRe
       for (const link of links) await insertLink(tx, id, link);
       if (milestones) await setMilestones(tx, id, milestones);
       const release = await getRelease(tx, project, tag);
-      tx.emit(releaseCreated, await told(tx, project, release));
+      tx.emit(releaseCreated, await releaseEvent(tx, project, release));
       return release;
     });
   } catch (error) {
@@ -101,7 +108,7 @@ export const updateRelease = async (
       .execute();
     if (milestones) await setMilestones(tx, id, milestones);
     const release = await getRelease(tx, project, tag);
-    tx.emit(releaseUpdated, await told(tx, project, release));
+    tx.emit(releaseUpdated, await releaseEvent(tx, project, release));
     return release;
   });
 };
@@ -115,7 +122,7 @@ export const deleteRelease = async (ctx: Context, seen: ProjectRow, tag: string)
 
 /** Deletes the release without checking permissions. */
 export const removeRelease = async (tx: Tx, project: ProjectRow, release: ReleaseRow): Promise<void> => {
-  const event = await told(tx, project, release);
+  const event = await releaseEvent(tx, project, release);
   const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
   if (numDeletedRows > 0n) tx.emit(releaseDeleted, event);
 };

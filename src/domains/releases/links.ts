@@ -9,7 +9,7 @@ import { invalid, notFound } from '#platform/errors.ts';
 import { checkLink, type LinkAttributes, type NewLink } from './attributes.ts';
 import { releaseUpdated } from './events.ts';
 import { getRelease, type ReleaseLinkRow } from './queries.ts';
-import { lockForWrite, requireWrite, told } from './write.ts';
+import { lockForWrite, releaseEvent, requireWrite } from './write.ts';
 
 /** Lists the links of the release to external files, newest first. @throws DomainError as `getRelease` */
 export const listLinks = async (ctx: Context, project: ProjectRow, tag: string): Promise<List<ReleaseLinkRow>> => {
@@ -136,7 +136,7 @@ const changing = (
     ctx.transaction(async (tx) => {
       const project = await lockForWrite(tx, seen, tag);
       const link = await change(tx);
-      tx.emit(releaseUpdated, await told(tx, project, await getRelease(tx, project, tag)));
+      tx.emit(releaseUpdated, await releaseEvent(tx, project, await getRelease(tx, project, tag)));
       return link;
     }),
   );

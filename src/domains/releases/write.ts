@@ -73,7 +73,7 @@ export const setMilestones = async (tx: Tx, releaseId: number, milestoneIds: rea
 };
 
 /** Returns the scope, audience and payload of the release's events. */
-export const told = async (tx: Tx, project: ProjectRow, row: ReleaseRow) => {
+export const releaseEvent = async (tx: Tx, project: ProjectRow, row: ReleaseRow) => {
   const links = (await releasePartsByIds(tx, [row.id])).get(row.id)?.links ?? [];
   return {
     ...projectScope(project),

@@ -19,13 +19,13 @@ import { refreshStatistics } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
 
 /** What git knows about moved refs. Read before the transaction, because it may take a while. */
-export interface Described {
+export interface UpdateDetails {
   readonly updates: readonly RefUpdate[];
   readonly commits: ReadonlyMap<string, { readonly commits: readonly PushedCommit[]; readonly total: number | null }>;
-  readonly tags: ReadonlyMap<string, DescribedTag>;
+  readonly tags: ReadonlyMap<string, TagDetails>;
 }
 
-interface DescribedTag {
+interface TagDetails {
   readonly commit: string;
   readonly message: string | null;
   /** Whether a branch points to that commit. */
@@ -52,7 +52,7 @@ export const describeUpdates = async (
   project: ProjectRow,
   updates: readonly RefUpdate[],
   known: KnownCommits = new Map(),
-): Promise<Described> => {
+): Promise<UpdateDetails> => {
   const { git } = ctx.services;
   const branches = updates.flatMap(({ newOid, ...update }) =>
     newOid !== null && branchName(update.ref) !== null ? [{ ...update, newOid }] : [],
@@ -85,7 +85,7 @@ const describeTags = async (
   { services: { git } }: Context,
   { disk_path, default_branch }: ProjectRow,
   updates: readonly RefUpdate[],
-): Promise<Described['tags']> => {
+): Promise<UpdateDetails['tags']> => {
   const tags = updates.flatMap(({ ref, newOid }) =>
     newOid === null || tagName(ref) === null ? [] : [{ ref, newOid }],
   );
@@ -132,7 +132,7 @@ export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemA
 export const recordUpdates = async (
   tx: Tx,
   projectId: number,
-  described: Described,
+  described: UpdateDetails,
   options: PushOptions = {},
 ): Promise<void> => {
   const { updates } = described;
@@ -193,7 +193,7 @@ export const recordUpdates = async (
 
 /** Returns whether the ref is new and only names commits that a branch contains. Statistics do not change then. */
 const bringsNothing = (
-  { commits, tags }: Described,
+  { commits, tags }: UpdateDetails,
   { ref, oldOid, newOid }: RefUpdate,
   { default_branch }: Pick<ProjectRow, 'default_branch'>,
 ): boolean => {
@@ -206,7 +206,7 @@ const bringsNothing = (
 export const toMovedRef = (
   ctx: Context,
   project: ProjectRow,
-  described: Described,
+  described: UpdateDetails,
   { ref, oldOid, newOid }: RefUpdate,
   protections: Protections,
 ): Omit<MovedRef, 'fires_hooks' | 'push_options' | 'user'> => {

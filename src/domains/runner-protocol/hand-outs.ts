@@ -16,7 +16,7 @@ import { kindOfSeeker, lockJobs, readSeekers } from './matching.ts';
 import { type JobPayload, payloadOf, timeoutOf } from './payload.ts';
 
 /** A runner that asks for a job, and its manager. */
-export interface Asking {
+export interface AskingRunner {
   readonly token: string;
   readonly facts: RunnerFacts;
   readonly manager_id: number;
@@ -34,7 +34,7 @@ const MAX_LOSSES = 3;
  *
  * @throws DomainError `conflict` if other runners took every job
  */
-export const takeJob = async (ctx: Context, asking: Asking): Promise<JobPayload | null> => {
+export const takeJob = async (ctx: Context, asking: AskingRunner): Promise<JobPayload | null> => {
   let losses = 0;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const taking = await handOuts(ctx.services).take(ctx, asking);
@@ -59,7 +59,7 @@ type Taking =
 
 interface Request {
   readonly ctx: Context;
-  readonly asking: Asking;
+  readonly asking: AskingRunner;
   resolve(taking: Taking): void;
   reject(error: unknown): void;
 }
@@ -90,7 +90,7 @@ class HandOuts {
     this.#services = services;
   }
 
-  take(ctx: Context, asking: Asking): Promise<Taking> {
+  take(ctx: Context, asking: AskingRunner): Promise<Taking> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ctx, asking, resolve, reject });
       this.#start();

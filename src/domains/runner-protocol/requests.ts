@@ -2,7 +2,7 @@ import { contactManager, type ManagerInfo } from '#domains/runners/managers.ts';
 import { findRunnerByToken, type RunnerFacts } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
-import { type Asking, takeJob } from './hand-outs.ts';
+import { type AskingRunner, takeJob } from './hand-outs.ts';
 import type { JobPayload } from './payload.ts';
 import { NOTHING_SEEN, readSeen, type Seen, writeSeen } from './seen.ts';
 import { type PendingJob, waitingRunners } from './waiting.ts';
@@ -48,13 +48,13 @@ export const requestJob = async (
 ): Promise<JobAnswer> => {
   const { facts, manager_id } = await contactRunner(ctx, { token, system_id, info });
   if (facts.paused) return { job: null, last_update: null };
-  const asking: Asking = { token, facts, manager_id, info };
+  const asking: AskingRunner = { token, facts, manager_id, info };
   const room = waitingRunners(ctx);
   const deadline = performance.now() + ctx.services.config.runnerPollSeconds * 1_000;
   let seen = readSeen(ctx, last_update, facts);
   for (;;) {
     let woken: PendingJob | null = null;
-    if (seen && !room.hasNews(facts, seen.position)) {
+    if (seen && !room.hasNewJobs(facts, seen.position)) {
       woken = await room.wait(facts, deadline - performance.now(), ctx.signal);
       if (woken === null) return { job: null, last_update: writeSeen(seen, facts) };
     }
@@ -68,7 +68,7 @@ export const requestJob = async (
 };
 
 /** Looks for a job. If the runner was woken for one that it does not get, another runner looks for that one. */
-const look = async (ctx: Context, asking: Asking, woken: PendingJob | null): Promise<JobPayload | null> => {
+const look = async (ctx: Context, asking: AskingRunner, woken: PendingJob | null): Promise<JobPayload | null> => {
   const room = waitingRunners(ctx);
   let job: JobPayload | null = null;
   try {

@@ -6,7 +6,7 @@ import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Notifications } from '#platform/event-log/sequencer.ts';
 import type { EventRow } from '#platform/events.ts';
 
-/** A pending job, as far as its event tells. */
+/** A pending job, with the facts that its event has. */
 export interface PendingJob {
   readonly id: number;
   /** Of the event, in the event log. */
@@ -62,7 +62,7 @@ export class WaitingRunners {
   }
 
   /** Whether a job that the runner may take became pending after the position, as far as this process knows. */
-  hasNews(facts: RunnerFacts, since: number): boolean {
+  hasNewJobs(facts: RunnerFacts, since: number): boolean {
     if (since < this.#knownSince) return true;
     for (const job of this.#pending.values()) if (job.position > since && fits(facts, job)) return true;
     return false;

@@ -94,7 +94,7 @@ export const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner'
     }),
     ephemeralRegisterUrl: t.string({
       nullable: true,
-      description: 'The address of the page that tells how to start it. Returned only by `runnerCreate`.',
+      description: 'The address of the page with instructions to start it. Returned only by `runnerCreate`.',
       resolve: (runner, _args, ctx) => ('token' in runner ? registerUrl(ctx, runner) : null),
     }),
     createdBy: t.field({

@@ -41,12 +41,12 @@ export const contactManager = async (
   const system = system_id || LEGACY_SYSTEM_ID;
   const key = `${generationOf(ctx.services)} ${runner_id} ${system}`;
   const known = contacts(ctx.services).get(key);
-  const told = JSON.stringify([info, ctx.client.ip]);
-  if (known && known.info === told && known.until > performance.now()) return known.id;
+  const sent = JSON.stringify([info, ctx.client.ip]);
+  if (known && known.info === sent && known.until > performance.now()) return known.id;
   // Many requests of one manager may arrive before the first contact is stored.
   const id = storeContact(ctx, runner_id, system, info);
   const until = performance.now() + (40 + Math.random() * 15) * MINUTE_MS;
-  contacts(ctx.services).set(key, { id, info: told, until });
+  contacts(ctx.services).set(key, { id, info: sent, until });
   id.catch(() => contacts(ctx.services).delete(key));
   return id;
 };

@@ -141,7 +141,7 @@ const matching = (db: Database, filter: RunnerFilter) => {
 const PROJECTS_OF_RUNNER = sql`(select runners.project_id
   union all select s.project_id from runner_projects s where s.runner_id = runners.id)`;
 
-/** Whether a runner (`runners`) may take jobs of the project, as far as its kind tells. */
+/** Whether a runner (`runners`) may take jobs of the project, as far as its kind decides. */
 export const servesProject = (projectId: RawBuilder<unknown>): RawBuilder<boolean> => sql<boolean>`
   exists (select 1 from projects p join namespaces n on n.id = p.namespace_id where p.id = ${projectId} and (
     p.id in ${PROJECTS_OF_RUNNER}

@@ -28,10 +28,10 @@ export class SamlRefusal extends Error {
   override readonly name = 'SamlRefusal';
 }
 
-type Asking = Pick<Context, 'services'>;
+type SamlContext = Pick<Context, 'services'>;
 
 /** Returns the metadata that the provider is set up with. @throws `not_found` when SAML is not configured */
-export const samlMetadata = async (ctx: Asking): Promise<string> =>
+export const samlMetadata = async (ctx: SamlContext): Promise<string> =>
   (await samlOf(ctx, { cacheProvider: unused })).generateServiceProviderMetadata(null);
 
 /**
@@ -39,7 +39,7 @@ export const samlMetadata = async (ctx: Asking): Promise<string> =>
  *
  * @throws `not_found` when SAML is not configured
  */
-export const signInUrl = async (ctx: Asking, id: string, remember: () => Promise<void>): Promise<string> => {
+export const signInUrl = async (ctx: SamlContext, id: string, remember: () => Promise<void>): Promise<string> => {
   const cacheProvider: CacheProvider = {
     ...unused,
     saveAsync: async (_id, value) => {
@@ -58,7 +58,7 @@ export const signInUrl = async (ctx: Asking, id: string, remember: () => Promise
  * @throws SamlRefusal; `not_found` when SAML is not configured
  */
 export const verifyAnswer = async (
-  ctx: Asking,
+  ctx: SamlContext,
   response: string,
   sentAt: (requestId: string) => Promise<string | null>,
 ): Promise<SamlPerson> => {
@@ -116,7 +116,7 @@ const unused: CacheProvider = {
 };
 
 /** Loads the library when it is needed: most hubs have no SAML provider. */
-const samlOf = async ({ services: { config, urls } }: Asking, options: Partial<SamlConfig>): Promise<SAML> => {
+const samlOf = async ({ services: { config, urls } }: SamlContext, options: Partial<SamlConfig>): Promise<SAML> => {
   if (config.samlEntryPoint === null) throw notFound();
   const { SAML, ValidateInResponseTo } = await import('@node-saml/node-saml');
   const entityId = config.samlEntityId ?? urls.base + METADATA;

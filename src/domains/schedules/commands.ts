@@ -69,7 +69,7 @@ export const createSchedule = async (
       .returning('id')
       .executeTakeFirstOrThrow();
     await writeVariables(tx, id, variables);
-    return told(tx, project, pipelineScheduleCreated, id);
+    return emitChanged(tx, project, pipelineScheduleCreated, id);
   });
 };
 
@@ -232,7 +232,7 @@ const changeVariable = async (
     const before = await variableIn(tx, id, variable.key);
     judge(before);
     await writeVariables(tx, id, [variable]);
-    await told(tx, project, pipelineScheduleUpdated, id);
+    await emitChanged(tx, project, pipelineScheduleUpdated, id);
     const row = (await variableIn(tx, id, variable.key)) ?? before;
     if (!row) throw notFound('Variable');
     return row;
@@ -280,7 +280,7 @@ const changeLocked = (
 ): Promise<ScheduleRow> =>
   ctx.transaction(async (tx) => {
     await change(tx, await lockSchedule(tx, project, id));
-    return told(tx, project, pipelineScheduleUpdated, id);
+    return emitChanged(tx, project, pipelineScheduleUpdated, id);
   });
 
 /** @throws DomainError as `getSchedule` */
@@ -289,7 +289,7 @@ const lockSchedule = async (tx: Tx, project: ProjectRow, id: number): Promise<Sc
   return getSchedule(tx, project, id);
 };
 
-const told = async (
+const emitChanged = async (
   tx: Tx,
   project: ProjectRow,
   definition: EventDefinition<SchedulePayload>,

@@ -44,7 +44,7 @@ export const addServiceAccount = (
     const prefix = group ? `service_account_group_${group.id}_` : 'service_account_';
     const account = { name: name ?? 'Service account user', username: username ?? madeUpName(prefix), email };
     const user = await createServiceAccount(tx, account, group?.id ?? null);
-    tx.emit(serviceAccountCreated, told(user, group));
+    tx.emit(serviceAccountCreated, serviceAccountEvent(user, group));
     return user;
   });
 
@@ -62,7 +62,7 @@ export const changeServiceAccount = (
   changing(ctx, holder, async (tx, group) => {
     await accountOf(tx, group, id);
     const user = await updateServiceAccount(tx, id, changes);
-    tx.emit(serviceAccountUpdated, told(user, group));
+    tx.emit(serviceAccountUpdated, serviceAccountEvent(user, group));
     return user;
   });
 
@@ -82,7 +82,7 @@ export const removeServiceAccount = (
     const user = await accountOf(tx, group, id);
     if (hardDelete) await deleteOwnGroups(tx, user, group);
     await removeAccount(tx, id, { hardDelete });
-    tx.emit(serviceAccountDeleted, told(user, group));
+    tx.emit(serviceAccountDeleted, serviceAccountEvent(user, group));
   });
 
 /** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
@@ -120,7 +120,7 @@ export const revokeServiceAccountToken = (
 ): Promise<TokenRow> =>
   changing(ctx, holder, async (tx, group) => revokeBotToken(tx, (await accountOf(tx, group, id)).id, tokenId));
 
-const told = ({ id, username, name }: UserRow, group: GroupRow | null) => ({
+const serviceAccountEvent = ({ id, username, name }: UserRow, group: GroupRow | null) => ({
   subject: { type: 'User', id },
   namespace_ids: group ? group.traversal_ids : [],
   min_access_level: OWNER,

@@ -197,7 +197,7 @@ export const insertToken = async (tx: Tx, input: TokenToInsert): Promise<TokenRo
     })
     .returning(tokenColumns)
     .executeTakeFirstOrThrow();
-  tx.emit(tokenCreated, told(row));
+  tx.emit(tokenCreated, tokenEvent(row));
   return row;
 };
 
@@ -227,7 +227,7 @@ const revoke = (ctx: Context, { id }: TokenRow): Promise<TokenRow> =>
       .set({ revoked: true, revoked_at: sql`now()` })
       .where('id', '=', id)
       .execute();
-    tx.emit(tokenRevoked, told(row));
+    tx.emit(tokenRevoked, tokenEvent(row));
     return { ...row, revoked: true };
   });
 
@@ -283,7 +283,7 @@ const rotate = async (
       .set({ revoked: true, revoked_at: sql`now()`, rotated_at: sql`now()` })
       .where('id', '=', id)
       .execute();
-    tx.emit(tokenRevoked, told(row));
+    tx.emit(tokenRevoked, tokenEvent(row));
     const made = await insertToken(tx, { ...row, expires_at, value });
     return { ...made, token: value };
   });
@@ -304,7 +304,7 @@ export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
       .where('revoked', '=', false)
       .returning(tokenColumns)
       .execute();
-    for (const row of rows) tx.emit(tokenRevoked, told(row));
+    for (const row of rows) tx.emit(tokenRevoked, tokenEvent(row));
   });
 
 /** Revokes all tokens that were created through the authorizations. */
@@ -316,7 +316,7 @@ export const revokeMadeThrough = async (tx: Tx, originIds: readonly string[]): P
     .where('revoked', '=', false)
     .returning(tokenColumns)
     .execute();
-  for (const row of rows) tx.emit(tokenRevoked, told(row));
+  for (const row of rows) tx.emit(tokenRevoked, tokenEvent(row));
 };
 
 const lockToken = (tx: Tx, id: number) =>
@@ -328,7 +328,7 @@ const lockToken = (tx: Tx, id: number) =>
     .executeTakeFirstOrThrow();
 
 /** Only administrators receive the events of impersonation tokens. */
-const told = ({ id, user_id, name, scopes, expires_at, impersonation, created_by_id, origin }: TokenRow) => ({
+const tokenEvent = ({ id, user_id, name, scopes, expires_at, impersonation, created_by_id, origin }: TokenRow) => ({
   subject: { type: 'PersonalAccessToken', id },
   user_ids: impersonation ? [] : [user_id],
   payload: { id, user_id, name, scopes, expires_at, created_by_id, origin },

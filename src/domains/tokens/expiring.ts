@@ -21,14 +21,14 @@ export interface ExpiringToken {
 const BATCH = 500;
 
 /**
- * Passes the tokens with a due notice to `tell`, in the transaction that marks them. So no notice is sent twice, even
+ * Passes the tokens with a due notice to `notify`, in the transaction that marks them. So no notice is sent twice, even
  * after a crash or a repeated run. If a day was missed, the next run sends the notice that is due by then. A notice
  * whose day was before the creation of the token is never due.
  */
 export const notifyExpiring = async (
   ctx: Context,
   { userType, days }: { readonly userType: 'human' | 'service_account'; readonly days: readonly number[] },
-  tell: (tx: Tx, tokens: readonly ExpiringToken[]) => Promise<void>,
+  notify: (tx: Tx, tokens: readonly ExpiringToken[]) => Promise<void>,
 ): Promise<void> => {
   for (;;) {
     ctx.signal.throwIfAborted();
@@ -47,7 +47,7 @@ export const notifyExpiring = async (
           order by t.id limit ${sql.lit(BATCH)} for update of t skip locked)
         update personal_access_tokens t set expiry_notice = due.days from due where due.id = t.id
         returning t.id, t.user_id, t.name, t.created_at, t.expires_at, due.days`.execute(tx.db);
-      await tell(tx, rows);
+      await notify(tx, rows);
       return rows.length;
     });
     if (count < BATCH) return;

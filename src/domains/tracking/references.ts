@@ -54,7 +54,7 @@ export const followTexts = defineFollower({
 });
 
 /**
- * The job `tracking.read_references`: stores what an issue or merge request mentions, and tells those that are mentioned
+ * The job `tracking.read_references`: stores what an issue or merge request mentions, and adds a note to those that are mentioned
  * for the first time.
  */
 export const readReferences = defineJob({
@@ -102,7 +102,7 @@ const storeReferences = async (ctx: Context, from: Tracked): Promise<void> => {
       const target = targets.find(
         (each) => each.to_issue_id === row.to_issue_id && each.to_merge_request_id === row.to_merge_request_id,
       );
-      if (row.is_new && target) await tell(tx, from, target);
+      if (row.is_new && target) await noteMention(tx, from, target);
     }
   });
 };
@@ -133,7 +133,7 @@ const targetsOf = async (ctx: Context, from: Tracked): Promise<Target[]> => {
 };
 
 /** Records a system note where something is mentioned, unless its readers may not know of what mentions it. */
-const tell = async (tx: Tx, from: Tracked, target: Target): Promise<void> => {
+const noteMention = async (tx: Tx, from: Tracked, target: Target): Promise<void> => {
   const { kind, project, row } = from;
   if (kind === 'issue' && row.confidential) return;
   if (target.project_id !== project.id && !isOpenToAll(from)) return;

@@ -120,7 +120,7 @@ export const syncFork = defineJob({
     } catch (error) {
       const isRefused = error instanceof DomainError;
       if (isRefused || lastAttempt) {
-        await tell(ctx ?? hub, project, branch, isRefused ? error.message : 'The sync failed');
+        await emitFailure(ctx ?? hub, project, branch, isRefused ? error.message : 'The sync failed');
       }
       if (!isRefused) throw error;
     }
@@ -143,7 +143,7 @@ const update = (ctx: Context, given: ProjectRow, branch: string): Promise<unknow
     return moveOf(details, merged.oid);
   });
 
-const tell = (ctx: Context, fork: ProjectRow, branch: string, error: string): Promise<void> =>
+const emitFailure = (ctx: Context, fork: ProjectRow, branch: string, error: string): Promise<void> =>
   ctx.transaction(async (tx) => {
     tx.emit(forkSyncFailed, {
       ...projectScope(fork),

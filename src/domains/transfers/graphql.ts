@@ -127,7 +127,7 @@ const ImportFailureConnection = builder.connectionObject(
 );
 
 interface SeenImport extends ImportRow {
-  readonly tells: boolean;
+  readonly seesProblems: boolean;
 }
 
 const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implement({
@@ -141,7 +141,7 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
     type: t.string({ resolve: importTypeOf }),
     error: t.string({
       description: 'Only for Maintainers and above.',
-      resolve: ({ tells, import_error }) => (tells ? import_error : null),
+      resolve: ({ seesProblems, import_error }) => (seesProblems ? import_error : null),
     }),
     correlationId: t.exposeString('correlation_id'),
     stats: t.field({ type: 'JSON', resolve: ({ stats }) => stats }),
@@ -162,7 +162,7 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
         type: ImportFailureRef,
         nullable: true,
         description: 'Newest first. Only for Maintainers and above.',
-        resolve: (row, args, ctx, info) => (row.tells ? failuresOf(row.project_id, args, ctx, info) : null),
+        resolve: (row, args, ctx, info) => (row.seesProblems ? failuresOf(row.project_id, args, ctx, info) : null),
       },
       ImportFailureConnection,
     ),
@@ -186,7 +186,7 @@ projectField('import', JUDGED, (t) =>
     description: 'Null for a project that was not imported.',
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
-      return found && { ...found, tells: canSeeProblems(ctx, project) };
+      return found && { ...found, seesProblems: canSeeProblems(ctx, project) };
     },
   }),
 );

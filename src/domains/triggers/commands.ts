@@ -29,7 +29,7 @@ export const createTrigger = async (ctx: Context, seen: ProjectRow, description:
       })
       .returningAll()
       .executeTakeFirstOrThrow();
-    tell(tx, project, pipelineTriggerCreated, row);
+    emitTrigger(tx, project, pipelineTriggerCreated, row);
     return row;
   });
 };
@@ -53,7 +53,7 @@ export const updateTrigger = async (
       .returningAll()
       .executeTakeFirst();
     if (!row) throw notFound('Trigger');
-    tell(tx, project, pipelineTriggerUpdated, row);
+    emitTrigger(tx, project, pipelineTriggerUpdated, row);
     return row;
   });
 };
@@ -64,11 +64,11 @@ export const deleteTrigger = async (ctx: Context, project: ProjectRow, id: numbe
   await ctx.transaction(async (tx) => {
     const row = await tx.db.deleteFrom('pipeline_triggers').where('id', '=', id).returningAll().executeTakeFirst();
     if (!row) throw notFound('Trigger');
-    tell(tx, project, pipelineTriggerDeleted, row);
+    emitTrigger(tx, project, pipelineTriggerDeleted, row);
   });
 };
 
-const tell = (
+const emitTrigger = (
   tx: Tx,
   project: ProjectRow,
   definition: typeof pipelineTriggerCreated,

@@ -61,7 +61,7 @@ export const createUpload = async (ctx: Context, name: ContainerName, file: Sent
       .returningAll()
       .executeTakeFirstOrThrow();
     await addToStatistics(tx, row.project_id, size);
-    tx.emit(uploadCreated, told(container, row));
+    tx.emit(uploadCreated, uploadEvent(container, row));
     return { container, row };
   });
 };
@@ -86,7 +86,7 @@ const remove = async (ctx: Context, name: ContainerName, { id }: UploadRow): Pro
     if (!gone) return;
     await addToStatistics(tx, gone.project_id, -gone.size);
     tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [gone.storage_key] });
-    tx.emit(uploadDeleted, told(container, gone));
+    tx.emit(uploadDeleted, uploadEvent(container, gone));
   });
 };
 
@@ -100,7 +100,7 @@ export const addToStatistics = async (tx: Tx, projectId: number | null, bytes: n
     .execute();
 };
 
-const told = (container: Container, { id, filename, size, project_id, namespace_id }: UploadRow) => ({
+const uploadEvent = (container: Container, { id, filename, size, project_id, namespace_id }: UploadRow) => ({
   subject: { type: 'Upload', id },
   project_id,
   namespace_ids: container.kind === 'group' ? container.group.traversal_ids : container.project.namespace.traversal_ids,

@@ -27,7 +27,7 @@ export const takesReports = async (ctx: Context): Promise<boolean> =>
 
 /**
  * Mails a report about a user to `abuse_notification_email` (specification 3 §2.4). Nothing is stored, and the user
- * learns nothing of it (docs/decisions/0063).
+ * is not notified (docs/decisions/0063).
  *
  * @throws `unauthenticated`, `not_found` (User), `invalid` (user, message, url; base while there is no such address),
  * `too_many_requests`

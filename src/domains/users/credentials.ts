@@ -30,7 +30,7 @@ interface PasswordOptions {
   readonly deactivatedToo?: boolean;
 }
 
-type Asking = Pick<Context, 'db' | 'services' | 'client'>;
+type CheckContext = Pick<Context, 'db' | 'services' | 'client'>;
 
 /**
  * Checks a login (user name, primary address or another confirmed address) and password, and returns the account.
@@ -42,7 +42,7 @@ type Asking = Pick<Context, 'db' | 'services' | 'client'>;
  * password, when the account is closed or its address is unconfirmed
  */
 export const checkPassword = async (
-  ctx: Asking,
+  ctx: CheckContext,
   { login, password }: { readonly login: string; readonly password: string },
   { deactivatedToo = false }: PasswordOptions = {},
 ): Promise<CheckedAccount> => {
@@ -78,7 +78,7 @@ export const checkPassword = async (
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
-export const checkGuarded = async (ctx: Asking, userId: number, check: () => Promise<boolean>): Promise<void> => {
+export const checkGuarded = async (ctx: CheckContext, userId: number, check: () => Promise<boolean>): Promise<void> => {
   const guard = await guardOf(ctx);
   await guard.requireOpen();
   const count = countOfAccount(ctx, userId);
@@ -101,7 +101,11 @@ export const checkGuarded = async (ctx: Asking, userId: number, check: () => Pro
  *
  * @throws `unauthenticated`, `too_many_requests`
  */
-export const checkGuardedLogin = async <T>(ctx: Asking, login: string, check: () => Promise<T | null>): Promise<T> => {
+export const checkGuardedLogin = async <T>(
+  ctx: CheckContext,
+  login: string,
+  check: () => Promise<T | null>,
+): Promise<T> => {
   const guard = await guardOf(ctx);
   const count = countOfStranger(ctx, login);
   await Promise.all([guard.requireOpen(), requireUnlocked(count)]);
@@ -123,7 +127,7 @@ interface AccountRow extends CheckedAccount {
   readonly confirmed_at: string | null;
 }
 
-const findAccount = async ({ db }: Asking, login: string): Promise<AccountRow | null> => {
+const findAccount = async ({ db }: CheckContext, login: string): Promise<AccountRow | null> => {
   if (login === '' || login.length > MAX_LOGIN_LENGTH || login.includes('\0') || !login.isWellFormed()) return null;
   const { rows } = await sql<AccountRow>`
     select id, username, email, state, is_admin, external, user_type, accepted_terms, two_factor_enabled,
@@ -151,7 +155,7 @@ interface AccountCount extends FailureCount {
   takeBack(rule: RateRule): Promise<void>;
 }
 
-const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
+const countOfAccount = ({ db }: CheckContext, userId: number): AccountCount => {
   const count = async ({ limit, seconds }: RateRule, where: RawBuilder<unknown>): Promise<boolean> => {
     const { numAffectedRows } = await sql`
       update users set
@@ -189,7 +193,7 @@ const countOfAccount = ({ db }: Asking, userId: number): AccountCount => {
 const STRANGER_SECONDS = 7 * 86_400;
 
 /** Unknown logins are locked like known ones, so that a lock does not reveal whether an account exists. */
-const countOfStranger = ({ services }: Asking, login: string): FailureCount & { reset(): Promise<void> } => {
+const countOfStranger = ({ services }: CheckContext, login: string): FailureCount & { reset(): Promise<void> } => {
   const key = `sign-in:login:${digestToken(login.toLowerCase()).toString('base64url')}`;
   const lock = `${key}:lock`;
   const lockedFor = async (): Promise<number | null> => {
@@ -214,14 +218,14 @@ const requireUnlocked = async (count: FailureCount): Promise<void> => {
   if (seconds !== null) throw tooMany(seconds);
 };
 
-const forgetFailures = async ({ db }: Asking, userId: number): Promise<void> => {
+const forgetFailures = async ({ db }: CheckContext, userId: number): Promise<void> => {
   await sql`
     update users set failed_attempts = 0, locked_until = null
     where id = ${userId} and (failed_attempts > 0 or locked_until is not null)`.execute(db);
 };
 
 /** Rate-limits the client address, because an attacker can try many accounts from one address. */
-const guardOf = async ({ services, client }: Asking) => {
+const guardOf = async ({ services, client }: CheckContext) => {
   const settings = await getSettings({ services });
   const seconds = settings.failed_login_attempts_unlock_period_in_minutes * 60;
   const ofAddress = { limit: settings.max_login_attempts_per_address, seconds };

@@ -9,7 +9,7 @@ export type UserPayload = z.output<typeof user>;
 
 const value = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 
-/** Only system hooks hear of users. */
+/** Only system hooks receive events of users. */
 const trigger = () => 'user_events';
 
 export const userCreated = defineEvent('user.created', user, { trigger, body: userBody('user_create') });

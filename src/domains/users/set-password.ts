@@ -6,7 +6,7 @@ import { endMailTokens } from './mail-tokens.ts';
 
 /**
  * Sets a user's password by its digest (`hashPassword`). Lifts a lock after wrong passwords, ends mailed links that set
- * a password, and tells the user by mail and event. The caller ends the sessions.
+ * a password, and notifies the user by mail and event. The caller ends the sessions.
  */
 export const setPassword = async (
   tx: Tx,

@@ -75,7 +75,7 @@ export const rejectUser = async (ctx: Context, id: number): Promise<void> => {
   await ctx.transaction(async (tx) => {
     const user = await lockUser(tx, id);
     if (user.state !== 'blocked_pending_approval') throw forbidden('User does not have a pending request');
-    tell(tx, userRejected, user);
+    emitUser(tx, userRejected, user);
     mailDecision(tx, user, 'rejected');
     await removeAccount(tx, id, { hardDelete: false });
   });
@@ -91,7 +91,7 @@ export const unlockUser = async (ctx: Context, id: number): Promise<UserRow> => 
     await tx.db.updateTable('users').set({ failed_attempts: 0, locked_until: null }).where('id', '=', id).execute();
     if (user.locked_until === null) return user;
     const unlocked = { ...user, locked_until: null };
-    tell(tx, userUnlocked, unlocked);
+    emitUser(tx, userUnlocked, unlocked);
     return unlocked;
   });
 };
@@ -140,12 +140,12 @@ const setState = async (
   await tx.db.updateTable('users').set({ state, updated_at: sql`now()` }).where('id', '=', user.id).execute();
   if (refusalOf({ state }) !== null) await endSessionsOf(tx, user.id);
   const moved = await getUser(tx, user.id);
-  tell(tx, event, moved);
+  emitUser(tx, event, moved);
   if (state === 'deactivated') await mailDeactivated(tx, moved);
   return moved;
 };
 
-const tell = (tx: Tx, event: EventDefinition<UserPayload>, user: UserRow): void =>
+const emitUser = (tx: Tx, event: EventDefinition<UserPayload>, user: UserRow): void =>
   tx.emit(event, { subject: { type: 'User', id: user.id }, user_ids: [user.id], payload: userPayload(user) });
 
 /** Requires that the user was inactive for `deactivate_dormant_users_period` days. @throws `forbidden` */

@@ -80,7 +80,7 @@ const findUsers = async (
   return [...rows, ...[...byAddress].map(([token, id]) => ({ id, token }))];
 };
 
-/** Only groups whose members take part in the project: others would tell who their members are. */
+/** Only groups whose members take part in the project: others would reveal their members. */
 const findGroups = async (ctx: Pick<Context, 'db'>, projectIds: readonly number[], paths: readonly string[]) => {
   if (paths.length === 0) return [];
   const { rows } = await sql<{ project_id: number; group_id: number; path: string }>`

@@ -1,7 +1,7 @@
 import { readExpiry } from '#platform/durations.ts';
 import type { JobArtifacts } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
-import { type Place, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './place.ts';
+import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './key-path.ts';
 
 const KEYS = ['name', 'paths', 'exclude', 'untracked', 'when', 'expire_in', 'expose_as', 'reports', 'public', 'access'];
 export const RESULT_WHEN = ['on_success', 'on_failure', 'always'] as const;
@@ -37,7 +37,7 @@ const COVERAGE_FORMATS = ['cobertura', 'jacoco'];
 const EXPOSED_NAME = /^[a-zA-Z0-9\-_ ]+$/;
 
 /** Reads `artifacts`. A coverage report is listed under its format. */
-export const readArtifacts = (value: Value | undefined, at: Place): JobArtifacts | null => {
+export const readArtifacts = (value: Value | undefined, at: KeyPath): JobArtifacts | null => {
   if (value === undefined || value === null) return null;
   const hash = readHash(value, at, KEYS);
   if (!hash) return null;
@@ -62,14 +62,14 @@ export const readArtifacts = (value: Value | undefined, at: Place): JobArtifacts
   };
 };
 
-const checkExposed = (name: string, paths: readonly string[], at: Place): void => {
+const checkExposed = (name: string, paths: readonly string[], at: KeyPath): void => {
   if (name.length > 100) at.fail('is too long (maximum is 100 characters)', 'expose as');
   if (!EXPOSED_NAME.test(name)) at.fail('can contain only letters, digits, `-`, `_` and spaces', 'expose as');
   if (paths.length === 0) at.fail("can't be blank", 'paths');
   if (paths.some((path) => path.includes('*'))) at.fail("can't contain '*' when used with 'expose_as'", 'paths');
 };
 
-const readReports = (value: Value, at: Place): Readonly<Record<string, readonly string[]>> => {
+const readReports = (value: Value, at: KeyPath): Readonly<Record<string, readonly string[]>> => {
   if (value === null) return {};
   const hash = readHash(value, at, REPORTS);
   const reports = new Map<string, readonly string[]>();

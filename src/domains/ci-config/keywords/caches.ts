@@ -1,7 +1,7 @@
 import type { Cache } from '../model.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
 import { RESULT_WHEN } from './artifacts.ts';
-import { type Place, readBoolean, readHash, readOneOf, readText, readTexts } from './place.ts';
+import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTexts } from './key-path.ts';
 
 const MAX_CACHES = 4;
 const MAX_FALLBACK_KEYS = 5;
@@ -11,7 +11,7 @@ const POLICIES = ['pull-push', 'push', 'pull'];
 const VARIABLE = /^\$\w{1,255}$/;
 
 /** Reads `cache`: a hash, or a list of up to four. */
-export const readCaches = (value: Value | undefined, at: Place): readonly Cache[] | null => {
+export const readCaches = (value: Value | undefined, at: KeyPath): readonly Cache[] | null => {
   if (value === undefined || value === null) return null;
   if (isList(value) && value.length > MAX_CACHES) {
     return at.fail(`no more than ${MAX_CACHES} caches can be created`, 'config');
@@ -24,7 +24,7 @@ export const readCaches = (value: Value | undefined, at: Place): readonly Cache[
   });
 };
 
-const readCache = (value: Mapping, at: Place): Cache | null => {
+const readCache = (value: Mapping, at: KeyPath): Cache | null => {
   const hash = readHash(value, at, KEYS);
   // An empty hash turns the caches of `default` off.
   if (!hash || hash.size === 0) return null;
@@ -43,13 +43,13 @@ const readCache = (value: Mapping, at: Place): Cache | null => {
   };
 };
 
-const readPolicy = (value: Value, at: Place): string => {
+const readPolicy = (value: Value, at: KeyPath): string => {
   if (typeof value === 'string' && (POLICIES.includes(value) || VARIABLE.test(value))) return value;
   at.fail(`should be a variable or one of: ${POLICIES.join(', ')}`, 'policy');
   return 'pull-push';
 };
 
-const readKey = (value: Value, at: Place): Cache['key'] => {
+const readKey = (value: Value, at: KeyPath): Cache['key'] => {
   if (value === null) return 'default';
   if (!isMapping(value)) {
     const text = typeof value === 'string' || typeof value === 'number' ? String(value) : '';

@@ -1,12 +1,12 @@
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
-import { type Place, readHash, textsOf } from './place.ts';
+import { type KeyPath, readHash, textsOf } from './key-path.ts';
 
 /** Keywords that jobs take from `default`, or from the root for the first few. */
 const ROOT_DEFAULTS = ['before_script', 'after_script', 'image', 'services', 'cache'];
 const DEFAULT_KEYS = [...ROOT_DEFAULTS, 'hooks', 'interruptible', 'timeout', 'retry', 'tags', 'artifacts', 'id_tokens'];
 
 /** Returns what jobs inherit: `default`, and the older keywords at the root. */
-export const readDefaults = (root: Mapping, at: Place): Mapping => {
+export const readDefaults = (root: Mapping, at: KeyPath): Mapping => {
   const place = at.in('default');
   const given = root.get('default') ?? null;
   const hash = given === null ? null : readHash(given, place, [...DEFAULT_KEYS, 'identity']);
@@ -27,7 +27,7 @@ export interface Inheritance {
 }
 
 /** Reads `inherit`: which defaults and which variables of the root reach the job. */
-export const readInheritance = (value: Value | undefined, at: Place): Inheritance => {
+export const readInheritance = (value: Value | undefined, at: KeyPath): Inheritance => {
   const everything = { default: true, variables: true };
   if (value === undefined || value === null) return everything;
   const hash = isMapping(value) ? readHash(value, at, ['default', 'variables']) : at.fail('should be a hash');
@@ -38,7 +38,7 @@ export const readInheritance = (value: Value | undefined, at: Place): Inheritanc
   return { default: defaults, variables: readChoice(hash.get('variables'), at.in('variables')) };
 };
 
-const readChoice = (value: Value | undefined, at: Place): boolean | readonly string[] => {
+const readChoice = (value: Value | undefined, at: KeyPath): boolean | readonly string[] => {
   if (value === undefined || value === null) return true;
   if (typeof value === 'boolean') return value;
   return (isList(value) ? textsOf(value) : null) ?? at.fail('should be a bool or array of strings') ?? true;

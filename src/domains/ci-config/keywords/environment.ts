@@ -1,7 +1,7 @@
 import { readDuration } from '#platform/durations.ts';
 import type { JobEnvironment } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
-import { type Place, readHash, readOneOf, readText } from './place.ts';
+import { type KeyPath, readHash, readOneOf, readText } from './key-path.ts';
 
 const KEYS = ['name', 'url', 'on_stop', 'action', 'auto_stop_in', 'kubernetes', 'deployment_tier'];
 const ACTIONS = ['start', 'stop', 'prepare', 'verify', 'access'] as const;
@@ -10,7 +10,7 @@ const TIERS = ['production', 'staging', 'testing', 'development', 'other'] as co
 const NAME = /^[\w${}()./ -]+$/;
 
 /** Reads `environment`: a name, or a hash. */
-export const readEnvironment = (value: Value | undefined, at: Place): JobEnvironment | null => {
+export const readEnvironment = (value: Value | undefined, at: KeyPath): JobEnvironment | null => {
   if (value === undefined || value === null) return null;
   const hash = isMapping(value)
     ? readHash(value, at, KEYS)
@@ -38,7 +38,7 @@ export const readEnvironment = (value: Value | undefined, at: Place): JobEnviron
   };
 };
 
-const readStop = (value: Value, at: Place): number | null => {
+const readStop = (value: Value, at: KeyPath): number | null => {
   if (value === null || value === 'never') return null;
   const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
   return seconds ?? at.fail('should be a duration', 'auto stop in');

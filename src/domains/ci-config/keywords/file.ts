@@ -4,8 +4,8 @@ import type { Mapping, Value } from '../values.ts';
 import { readDefaults } from './defaults.ts';
 import { type ReadJob, readJob, readStages } from './job.ts';
 import { checkJobs } from './job-checks.ts';
+import { KeyPath, readHash, readText } from './key-path.ts';
 import { countOf, variantsOf } from './parallel.ts';
-import { Place, readHash, readText } from './place.ts';
 import { readAutoCancel, readRules } from './rules.ts';
 import { readVariables } from './variables.ts';
 
@@ -43,7 +43,7 @@ export type ReadFile =
  */
 export const readFile = (root: Mapping): ReadFile => {
   const errors: string[] = [];
-  const at = new Place(errors);
+  const at = new KeyPath(errors);
   const workflow = readWorkflow(root.get('workflow') ?? null, at.in('workflow'));
   const defaults = readDefaults(root, at);
   const variables = readVariables(root.get('variables'), at.in('variables'), 'root');
@@ -76,7 +76,7 @@ export const readFile = (root: Mapping): ReadFile => {
   return problem === null ? { errors: null, file } : { errors: [problem] };
 };
 
-const readWorkflow = (value: Value, at: Place): Workflow => {
+const readWorkflow = (value: Value, at: KeyPath): Workflow => {
   const hash = value === null ? null : readHash(value, at, ['rules', 'name', 'auto_cancel']);
   const name = hash && readText(hash, 'name', at);
   if (name !== null && (name === '' || name.length > 255)) at.fail('must be between 1 and 255 characters', 'name');

@@ -1,6 +1,6 @@
 import type { Image, Service } from '../model.ts';
 import { isList, isMapping, type Mapping, toJson, type Value } from '../values.ts';
-import { type Place, readHash, readText, readTextOrTexts, readTexts } from './place.ts';
+import { type KeyPath, readHash, readText, readTextOrTexts, readTexts } from './key-path.ts';
 import { readVariables } from './variables.ts';
 
 const IMAGE_KEYS = ['name', 'entrypoint', 'docker', 'kubernetes', 'pull_policy'];
@@ -8,7 +8,7 @@ const SERVICE_KEYS = [...IMAGE_KEYS, 'alias', 'command', 'variables'];
 const PULL_POLICIES = ['always', 'if-not-present', 'never'];
 
 /** Reads `image`: a name, or a hash with options. */
-export const readImage = (value: Value | undefined, at: Place): Image | null => {
+export const readImage = (value: Value | undefined, at: KeyPath): Image | null => {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string') return value === '' ? at.fail("can't be blank") : plainImage(value);
   if (!isMapping(value)) return at.fail('should be a hash or a string');
@@ -18,7 +18,7 @@ export const readImage = (value: Value | undefined, at: Place): Image | null => 
 
 const plainImage = (name: string): Image => ({ name, entrypoint: null, pull_policy: null, executor_opts: {} });
 
-const readOptions = (hash: Mapping, at: Place): Image | null => {
+const readOptions = (hash: Mapping, at: KeyPath): Image | null => {
   const name = hash.get('name');
   if (typeof name !== 'string' || name === '') return at.fail('should be a string', 'name');
   const pull_policy = readTextOrTexts(hash, 'pull_policy', at);
@@ -36,7 +36,7 @@ const readOptions = (hash: Mapping, at: Place): Image | null => {
 };
 
 /** Reads `services`: a list of names and hashes. */
-export const readServices = (value: Value | undefined, at: Place): readonly Service[] | null => {
+export const readServices = (value: Value | undefined, at: KeyPath): readonly Service[] | null => {
   if (value === undefined || value === null) return null;
   if (!isList(value)) return at.fail('should be a array');
   return value.flatMap((each) => {
@@ -45,7 +45,7 @@ export const readServices = (value: Value | undefined, at: Place): readonly Serv
   });
 };
 
-const readService = (value: Value, at: Place): Service | null => {
+const readService = (value: Value, at: KeyPath): Service | null => {
   if (typeof value === 'string') return { ...plainImage(value), alias: null, command: null, variables: [] };
   if (!isMapping(value)) return at.fail('should be a hash or a string');
   const hash = readHash(value, at, SERVICE_KEYS);

@@ -9,10 +9,8 @@ import { readCaches } from './caches.ts';
 import { type Inheritance, readInheritance, withDefaults } from './defaults.ts';
 import { readEnvironment } from './environment.ts';
 import { readImage, readServices } from './images.ts';
-import { readNeeds } from './needs.ts';
-import { type Parallel, readParallel } from './parallel.ts';
 import {
-  type Place,
+  type KeyPath,
   readBoolean,
   readHash,
   readOneOf,
@@ -20,7 +18,9 @@ import {
   readTextOrTexts,
   readTexts,
   textsOf,
-} from './place.ts';
+} from './key-path.ts';
+import { readNeeds } from './needs.ts';
+import { type Parallel, readParallel } from './parallel.ts';
 import { readPolicy } from './policies.ts';
 import { readRelease } from './release.ts';
 import { readRetry } from './retry.ts';
@@ -87,7 +87,7 @@ export interface ReadJob {
 }
 
 /** Reads a visible job. Null if it cannot be used at all. */
-export const readJob = (name: string, value: Value, defaults: Mapping, jobs: Place): ReadJob | null => {
+export const readJob = (name: string, value: Value, defaults: Mapping, jobs: KeyPath): ReadJob | null => {
   const isBridge = isMapping(value) && (value.get('trigger') ?? null) !== null;
   if (!isMapping(value) || !(isBridge || value.has('script') || value.has('run') || value.has('release'))) {
     return jobs.fail('should implement the script:, run:, or trigger: keyword', `${name} config`);
@@ -123,7 +123,7 @@ const onlyInterruptible = (defaults: Mapping): Mapping =>
   new Map([...defaults].filter(([key]) => key === 'interruptible'));
 
 /** What builds and bridges share. */
-const readCommon = (name: string, hash: Mapping, at: Place, inherit: Inheritance): JobDefinition => {
+const readCommon = (name: string, hash: Mapping, at: KeyPath, inherit: Inheritance): JobDefinition => {
   const rules = readRules(hash.get('rules'), at.in('rules'), 'job');
   if (rules) checkBesideRules(hash, at);
   const when: RunWhen = readOneOf(hash, 'when', RUN_WHEN, at) ?? 'on_success';
@@ -161,13 +161,13 @@ const readCommon = (name: string, hash: Mapping, at: Place, inherit: Inheritance
   };
 };
 
-const checkBesideRules = (hash: Mapping, at: Place): void => {
+const checkBesideRules = (hash: Mapping, at: KeyPath): void => {
   const present = ['only', 'except', 'start_in'].filter((key) => (hash.get(key) ?? null) !== null);
   if (present.length > 0) at.fail(`key may not be used with \`rules\`: ${present.join(', ')}`);
 };
 
 /** What only jobs that run on runners have. */
-const readBuild = (hash: Mapping, before: readonly string[], at: Place): Partial<CompiledJob> => {
+const readBuild = (hash: Mapping, before: readonly string[], at: KeyPath): Partial<CompiledJob> => {
   const script = readScript(hash, 'script', at);
   if (script === null ? !hash.has('release') && !hash.has('run') : script.length === 0)
     at.fail("can't be blank", 'script');
@@ -191,20 +191,20 @@ const readBuild = (hash: Mapping, before: readonly string[], at: Place): Partial
   };
 };
 
-const readTimeout = (value: Value, at: Place): number | null => {
+const readTimeout = (value: Value, at: KeyPath): number | null => {
   if (value === null) return null;
   const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
   if (seconds === null || seconds === 0) return at.fail('should be a duration');
   return seconds > MONTH ? at.fail('should not exceed the limit') : seconds;
 };
 
-const readCoverage = (value: Value, at: Place): string | null => {
+const readCoverage = (value: Value, at: KeyPath): string | null => {
   if (value === null) return null;
   const source = typeof value === 'string' && compileRegex(value) ? regexSource(value) : null;
   return source ?? at.fail('must be a regular expression with re2 syntax');
 };
 
-const readIdTokens = (value: Value, at: Place): CompiledJob['id_tokens'] => {
+const readIdTokens = (value: Value, at: KeyPath): CompiledJob['id_tokens'] => {
   const hash = value === null ? null : readHash(value, at);
   const tokens: [string, { aud: readonly string[] }][] = [];
   for (const [name, given] of hash ?? []) {
@@ -216,19 +216,19 @@ const readIdTokens = (value: Value, at: Place): CompiledJob['id_tokens'] => {
   return Object.fromEntries(tokens);
 };
 
-const readHooks = (value: Value, at: Place): CompiledJob['hooks'] => {
+const readHooks = (value: Value, at: KeyPath): CompiledJob['hooks'] => {
   const hash = value === null ? null : readHash(value, at, ['pre_get_sources_script']);
   return { pre_get_sources_script: (hash && readScript(hash, 'pre_get_sources_script', at)) ?? [] };
 };
 
-const checkNeeds = ({ needs, dependencies }: CompiledJob, at: Place): void => {
+const checkNeeds = ({ needs, dependencies }: CompiledJob, at: KeyPath): void => {
   if (!needs || needs.length === 0 || !dependencies) return;
   const missing = dependencies.filter((each) => !needs.some(({ name }) => name === each));
   if (missing.length > 0) at.fail(`the ${missing.join(', ')} should be part of needs`, 'dependencies');
 };
 
 /** Reads `stages`. Returns null if absent. */
-export const readStages = (value: Value | undefined, at: Place): readonly string[] | null => {
+export const readStages = (value: Value | undefined, at: KeyPath): readonly string[] | null => {
   if (value === undefined || value === null) return null;
   return (isList(value) ? textsOf(value.flat()) : null) ?? at.fail('should be an array of strings');
 };

@@ -1,7 +1,7 @@
 import type { CrossNeed, Need } from '../model.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
+import { type KeyPath, readBoolean, readHash, readText } from './key-path.ts';
 import { type MatrixEntry, readMatrix, variantName } from './parallel.ts';
-import { type Place, readBoolean, readHash, readText } from './place.ts';
 
 const MAX_CROSS_NEEDS = 5;
 
@@ -11,7 +11,7 @@ export interface Needs {
 }
 
 /** Reads `needs`: names, and hashes for jobs here, in other pipelines and in other projects. */
-export const readNeeds = (value: Value | undefined, at: Place): Needs | null => {
+export const readNeeds = (value: Value | undefined, at: KeyPath): Needs | null => {
   if (value === undefined || value === null) return null;
   const list = isList(value) ? flattened(value) : isMapping(value) || typeof value === 'string' ? [value] : null;
   if (!list) return at.fail('can only be a hash or an array');
@@ -32,7 +32,7 @@ export const readNeeds = (value: Value | undefined, at: Place): Needs | null => 
 /** `!reference` puts lists into the list. */
 const flattened = (values: readonly Value[]): Value[] => values.flatMap((each) => (isList(each) ? each : [each]));
 
-const readLocalNeed = (value: Mapping, at: Place): readonly Need[] => {
+const readLocalNeed = (value: Mapping, at: KeyPath): readonly Need[] => {
   const hash = readHash(value, at, ['job', 'artifacts', 'optional', 'parallel']);
   if (!hash) return [];
   const name = readText(hash, 'job', at);
@@ -48,13 +48,13 @@ const readLocalNeed = (value: Mapping, at: Place): readonly Need[] => {
   return variants ? variants.map((variant) => ({ name: variantName(name, variant), ...rest })) : [{ name, ...rest }];
 };
 
-const readVariants = (value: Value, at: Place): readonly MatrixEntry[] | null => {
+const readVariants = (value: Value, at: KeyPath): readonly MatrixEntry[] | null => {
   if (value === null) return null;
   const hash = readHash(value, at, ['matrix']);
   return hash && readMatrix(hash.get('matrix') ?? null, at.in('matrix'));
 };
 
-const readCrossNeed = (value: Mapping, at: Place): CrossNeed | null => {
+const readCrossNeed = (value: Mapping, at: KeyPath): CrossNeed | null => {
   const isProject = value.has('project');
   const hash = readHash(
     value,

@@ -1,5 +1,5 @@
 import { isList, isMapping, isScalar, type Value } from '../values.ts';
-import { type Place, readHash } from './place.ts';
+import { type KeyPath, readHash } from './key-path.ts';
 
 const MAX_JOBS = 200;
 
@@ -10,7 +10,7 @@ export type MatrixEntry = ReadonlyMap<string, string>;
 export type Parallel = number | readonly MatrixEntry[];
 
 /** Reads `parallel`: 1 to 200, or a matrix with at most 200 combinations. */
-export const readParallel = (value: Value | undefined, at: Place): Parallel | null => {
+export const readParallel = (value: Value | undefined, at: KeyPath): Parallel | null => {
   if (value === undefined || value === null) return null;
   if (typeof value === 'number' && Number.isInteger(value)) {
     if (value < 1) return at.fail('must be greater than or equal to 1');
@@ -22,7 +22,7 @@ export const readParallel = (value: Value | undefined, at: Place): Parallel | nu
 };
 
 /** Returns the combinations in the order of the file: the last variable changes first. */
-export const readMatrix = (value: Value, at: Place): readonly MatrixEntry[] | null => {
+export const readMatrix = (value: Value, at: KeyPath): readonly MatrixEntry[] | null => {
   if (!isList(value) || !value.every(isMapping)) return at.fail('should be an array of hashes');
   const entries: MatrixEntry[] = [];
   for (const given of value) {
@@ -42,7 +42,7 @@ export const readMatrix = (value: Value, at: Place): readonly MatrixEntry[] | nu
   return entries.length === 0 ? at.fail("can't be blank") : entries;
 };
 
-const tooMany = (at: Place): null => at.fail(`generates too many jobs (maximum is ${MAX_JOBS})`);
+const tooMany = (at: KeyPath): null => at.fail(`generates too many jobs (maximum is ${MAX_JOBS})`);
 
 /** Returns the name of a job of a matrix: `test: [a, b]`. */
 export const variantName = (name: string, entry: MatrixEntry): string => `${name}: [${[...entry.values()].join(', ')}]`;

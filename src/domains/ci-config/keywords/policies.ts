@@ -2,12 +2,12 @@ import type { RefPolicy } from '../definition.ts';
 import { type Expression, parseExpression } from '../expressions.ts';
 import { compileRegex, isRegexLiteral } from '../regular-expressions.ts';
 import { isList, isMapping, type Value } from '../values.ts';
-import { type Place, readHash, readTexts, textsOf } from './place.ts';
+import { type KeyPath, readHash, readTexts, textsOf } from './key-path.ts';
 
 const MAX_PATTERNS = 50;
 
 /** Reads `only` or `except`: a list of refs, or a hash. */
-export const readPolicy = (value: Value | undefined, at: Place): RefPolicy | null => {
+export const readPolicy = (value: Value | undefined, at: KeyPath): RefPolicy | null => {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string' || isList(value)) {
     const refs = readRefs(typeof value === 'string' ? [value] : value, at);
@@ -28,7 +28,7 @@ export const readPolicy = (value: Value | undefined, at: Place): RefPolicy | nul
   };
 };
 
-const readRefs = (value: Value, at: Place, attribute = 'config'): readonly string[] | null => {
+const readRefs = (value: Value, at: KeyPath, attribute = 'config'): readonly string[] | null => {
   const refs = textsOf(value);
   const isValid = refs?.every((ref) => !isRegexLiteral(patternOf(ref)) || compileRegex(patternOf(ref)) !== null);
   return refs && isValid
@@ -39,7 +39,7 @@ const readRefs = (value: Value, at: Place, attribute = 'config'): readonly strin
 /** `ref@path` names a project, too. */
 export const patternOf = (ref: string): string => /^(\/[\s\S]+\/[ismU]*)@/.exec(ref)?.[1] ?? ref;
 
-const readExpressions = (texts: readonly string[], at: Place): readonly Expression[] =>
+const readExpressions = (texts: readonly string[], at: KeyPath): readonly Expression[] =>
   texts.flatMap((text) => {
     const expression = parseExpression(text);
     if (!expression) at.fail('invalid expression syntax', 'variables');

@@ -1,11 +1,11 @@
 import { isList, isMapping, toJson, type Value } from '../values.ts';
-import { type Place, readHash, readText, readTexts } from './place.ts';
+import { type KeyPath, readHash, readText, readTexts } from './key-path.ts';
 
 const KEYS = ['tag_name', 'tag_message', 'name', 'description', 'ref', 'milestones', 'released_at', 'assets'];
 const LINK_KEYS = ['name', 'url', 'filepath', 'link_type'];
 
 /** Reads `release`, which the runner's release step is made from. */
-export const readRelease = (value: Value | undefined, at: Place): Readonly<Record<string, unknown>> | null => {
+export const readRelease = (value: Value | undefined, at: KeyPath): Readonly<Record<string, unknown>> | null => {
   if (value === undefined || value === null) return null;
   const hash = readHash(value, at, KEYS);
   if (!hash) return null;
@@ -23,7 +23,7 @@ export const readRelease = (value: Value | undefined, at: Place): Readonly<Recor
   return Object.fromEntries([...hash].map(([key, each]) => [key, toJson(each)]));
 };
 
-const checkLink = (value: Value, at: Place): void => {
+const checkLink = (value: Value, at: KeyPath): void => {
   const link = readHash(value, at, LINK_KEYS);
   if (!link) return;
   for (const key of ['name', 'url']) if (!readText(link, key, at)) at.fail("can't be blank", key);

@@ -1,6 +1,6 @@
 import type { CompiledJob } from '../model.ts';
 import { isList, isMapping, type Value } from '../values.ts';
-import { type Place, readHash, readTextOrTexts } from './place.ts';
+import { type KeyPath, readHash, readTextOrTexts } from './key-path.ts';
 
 const MAX_RETRIES = 2;
 /** What `retry:when` may name: `always`, and the failure reasons of jobs that a retry can help. */
@@ -21,7 +21,7 @@ const RETRY_WHEN = [
 ];
 
 /** Reads `retry`: 0 to 2, or a hash. Null if the file does not say. */
-export const readRetry = (value: Value | undefined, at: Place): CompiledJob['retry'] | null => {
+export const readRetry = (value: Value | undefined, at: KeyPath): CompiledJob['retry'] | null => {
   if (value === undefined || value === null) return null;
   if (typeof value === 'number') return readMax(value, at) ? { max: value, when: ['always'], exit_codes: [] } : null;
   if (!isMapping(value)) return at.fail('has to be either an integer or a hash');
@@ -36,7 +36,7 @@ export const readRetry = (value: Value | undefined, at: Place): CompiledJob['ret
   return { max, when: when ?? (exit_codes.length > 0 ? [] : ['always']), exit_codes };
 };
 
-const readMax = (value: number, at: Place, attribute = 'config'): boolean => {
+const readMax = (value: number, at: KeyPath, attribute = 'config'): boolean => {
   if (Number.isInteger(value) && value >= 0 && value <= MAX_RETRIES) return true;
   at.fail(
     value > MAX_RETRIES ? `must be less than or equal to ${MAX_RETRIES}` : 'must be greater than or equal to 0',
@@ -46,7 +46,7 @@ const readMax = (value: number, at: Place, attribute = 'config'): boolean => {
 };
 
 /** Reads an exit code or a list of them. */
-export const readExitCodes = (value: Value, at: Place): readonly number[] => {
+export const readExitCodes = (value: Value, at: KeyPath): readonly number[] => {
   if (value === null) return [];
   const list = isList(value) ? value : [value];
   const codes = list.flatMap((each) => (typeof each === 'number' && Number.isInteger(each) ? [each] : []));

@@ -2,8 +2,8 @@ import { readDuration } from '#platform/durations.ts';
 import type { AutoCancel, ChangesClause, ExistsClause, Rule, RuleWhen } from '../definition.ts';
 import { parseExpression } from '../expressions.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
+import { type KeyPath, readBoolean, readHash, readOneOf, readText, textsOf } from './key-path.ts';
 import { readNeeds } from './needs.ts';
-import { type Place, readBoolean, readHash, readOneOf, readText, textsOf } from './place.ts';
 import { readExitCodes } from './retry.ts';
 import { readVariables } from './variables.ts';
 
@@ -38,7 +38,7 @@ const KEYS: Readonly<Record<RuleKind, readonly string[]>> = {
 export type RuleKind = 'job' | 'workflow' | 'include';
 
 /** Reads `rules`: hashes, and lists of hashes that `!reference` put there. Null if absent. */
-export const readRules = (value: Value | undefined, at: Place, kind: RuleKind): readonly Rule[] | null => {
+export const readRules = (value: Value | undefined, at: KeyPath, kind: RuleKind): readonly Rule[] | null => {
   if (value === undefined || value === null) return null;
   const hashes: Mapping[] = [];
   if (!isList(value) || !value.every((each) => collect(each, hashes, 0))) {
@@ -58,7 +58,7 @@ const collect = (value: Value, into: Mapping[], level: number): boolean => {
   return isList(value) && level < MAX_NESTING && value.every((each) => collect(each, into, level + 1));
 };
 
-const readRule = (value: Mapping, at: Place, kind: RuleKind): Rule | null => {
+const readRule = (value: Mapping, at: KeyPath, kind: RuleKind): Rule | null => {
   if (value.size === 0) return at.fail("can't be blank");
   const hash = readHash(value, at, KEYS[kind]);
   if (!hash) return null;
@@ -86,14 +86,14 @@ const readRule = (value: Mapping, at: Place, kind: RuleKind): Rule | null => {
 };
 
 /** Reads `{exit_codes: ...}`. Null for anything else. */
-export const readAllowedCodes = (value: Value, at: Place): readonly number[] | null => {
+export const readAllowedCodes = (value: Value, at: KeyPath): readonly number[] | null => {
   if (!isMapping(value)) return null;
   const hash = readHash(value, at.in('allow_failure'), ['exit_codes']);
   return hash && readExitCodes(hash.get('exit_codes') ?? null, at.in('allow_failure'));
 };
 
 /** Reads the wait of a delayed job, up to a week. */
-export const readStartIn = (value: Value, isDelayed: boolean, at: Place): number | null => {
+export const readStartIn = (value: Value, isDelayed: boolean, at: KeyPath): number | null => {
   if (value === null) return isDelayed ? at.fail('should be a duration', 'start in') : null;
   if (!isDelayed) return at.fail('must be blank', 'start in');
   const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
@@ -101,13 +101,13 @@ export const readStartIn = (value: Value, isDelayed: boolean, at: Place): number
   return seconds > WEEK ? at.fail('should not exceed the limit', 'start in') : seconds;
 };
 
-const readPatterns = (value: Value, at: Place): readonly string[] | null => {
+const readPatterns = (value: Value, at: KeyPath): readonly string[] | null => {
   const paths = typeof value === 'string' ? [value] : isList(value) ? textsOf(value.flat()) : null;
   if (!paths) return at.fail('should be an array of strings');
   return paths.length > MAX_PATTERNS ? at.fail(`has too many entries (maximum ${MAX_PATTERNS})`) : paths;
 };
 
-const readChanges = (value: Value, at: Place): ChangesClause | null => {
+const readChanges = (value: Value, at: KeyPath): ChangesClause | null => {
   if (value === null) return null;
   if (!isMapping(value)) {
     const paths = readPatterns(value, at);
@@ -118,7 +118,7 @@ const readChanges = (value: Value, at: Place): ChangesClause | null => {
   return hash && paths && { paths, compare_to: readText(hash, 'compare_to', at) };
 };
 
-const readExists = (value: Value, at: Place): ExistsClause | null => {
+const readExists = (value: Value, at: KeyPath): ExistsClause | null => {
   if (value === null) return null;
   if (!isMapping(value)) {
     const paths = readPatterns(value, at);
@@ -135,7 +135,7 @@ const readExists = (value: Value, at: Place): ExistsClause | null => {
 
 const ON_NEW_COMMIT = ['conservative', 'interruptible', 'none'] as const;
 
-export const readAutoCancel = (value: Value | undefined, at: Place): AutoCancel => {
+export const readAutoCancel = (value: Value | undefined, at: KeyPath): AutoCancel => {
   const hash = value === undefined || value === null ? null : readHash(value, at, ['on_new_commit', 'on_job_failure']);
   return {
     on_new_commit: hash && readOneOf(hash, 'on_new_commit', ON_NEW_COMMIT, at),

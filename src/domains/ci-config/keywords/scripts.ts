@@ -1,10 +1,10 @@
 import { isList, type Mapping, type Value } from '../values.ts';
-import type { Place } from './place.ts';
+import type { KeyPath } from './key-path.ts';
 
 const MAX_NESTING = 10;
 
 /** Returns the lines of a script: a text, or lists of texts within each other. Null if absent or after an error. */
-export const readScript = (hash: Mapping, key: string, at: Place): readonly string[] | null => {
+export const readScript = (hash: Mapping, key: string, at: KeyPath): readonly string[] | null => {
   const value = hash.get(key) ?? null;
   if (value === null) return null;
   const lines: string[] = [];

@@ -1,6 +1,6 @@
 import type { Trigger } from '../model.ts';
 import { isList, isMapping, type Mapping, toJson, type Value } from '../values.ts';
-import { type Place, readBoolean, readHash, readOneOf, readText } from './place.ts';
+import { type KeyPath, readBoolean, readHash, readOneOf, readText } from './key-path.ts';
 
 const MAX_INCLUDES = 3;
 const PROJECT_KEYS = ['project', 'branch', 'strategy', 'forward', 'inputs'];
@@ -21,7 +21,7 @@ const INCLUDE_KEYS = [
 ];
 
 /** Reads `trigger`: a project's path, a hash for a project, or a hash with `include` for a child pipeline. */
-export const readTrigger = (value: Value | undefined, at: Place): Trigger | null => {
+export const readTrigger = (value: Value | undefined, at: KeyPath): Trigger | null => {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string') {
     return value === '' ? at.fail("can't be blank") : { ...usual, project: value, branch: null, include: [] };
@@ -37,7 +37,7 @@ export const readTrigger = (value: Value | undefined, at: Place): Trigger | null
 
 const usual = { strategy: null, forward: { yaml_variables: true, pipeline_variables: false }, inputs: {} } as const;
 
-const readCommon = (hash: Mapping, at: Place): Pick<Trigger, 'strategy' | 'forward' | 'inputs'> => {
+const readCommon = (hash: Mapping, at: KeyPath): Pick<Trigger, 'strategy' | 'forward' | 'inputs'> => {
   const forward = hash.get('forward') ?? null;
   const given = forward === null ? null : readHash(forward, at.in('forward'), ['yaml_variables', 'pipeline_variables']);
   const inputs = hash.get('inputs') ?? null;
@@ -52,7 +52,7 @@ const readCommon = (hash: Mapping, at: Place): Pick<Trigger, 'strategy' | 'forwa
   };
 };
 
-const readChild = (value: Mapping, at: Place): Trigger | null => {
+const readChild = (value: Mapping, at: KeyPath): Trigger | null => {
   const hash = readHash(value, at, CHILD_KEYS);
   if (!hash) return null;
   const include = hash.get('include') ?? null;

@@ -1,12 +1,12 @@
 import type { FileVariable } from '../model.ts';
 import { isList, isMapping, isScalar, type Mapping, type Value } from '../values.ts';
-import { type Place, readHash, scalarText } from './place.ts';
+import { type KeyPath, readHash, scalarText } from './key-path.ts';
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const DATA = ['value', 'description', 'options', 'expand'];
 
 /** Reads `variables`. The root may describe variables and list options, jobs only give a value and `expand`. */
-export const readVariables = (value: Value | undefined, at: Place, kind: 'root' | 'job'): readonly FileVariable[] => {
+export const readVariables = (value: Value | undefined, at: KeyPath, kind: 'root' | 'job'): readonly FileVariable[] => {
   if (value === undefined || value === null) return [];
   const hash = readHash(value, at);
   if (!hash) return [];
@@ -16,14 +16,14 @@ export const readVariables = (value: Value | undefined, at: Place, kind: 'root' 
   });
 };
 
-const readVariable = (key: string, given: Value, at: Place, kind: 'root' | 'job'): FileVariable | null => {
+const readVariable = (key: string, given: Value, at: KeyPath, kind: 'root' | 'job'): FileVariable | null => {
   if (!NAME.test(key)) return at.fail(`should be a hash of key value pairs: ${key} is not the name of a variable`);
   if (isScalar(given) || given === null) return { key, value: scalarText(given) ?? '', raw: false };
   if (!isMapping(given)) return at.fail('should be a hash of key value pairs');
-  return readDescribed(key, given, at.in(key), kind);
+  return readWithDescription(key, given, at.in(key), kind);
 };
 
-const readDescribed = (key: string, given: Mapping, at: Place, kind: 'root' | 'job'): FileVariable | null => {
+const readWithDescription = (key: string, given: Mapping, at: KeyPath, kind: 'root' | 'job'): FileVariable | null => {
   const unknown = [...given.keys()].filter((each) => !DATA.includes(each));
   if (unknown.length > 0) return at.fail(`contains unknown keys: ${unknown.join(', ')}`);
   if (kind === 'job') {

@@ -12,7 +12,7 @@ import { openValue, sealValue } from '../sealed-values.ts';
 
 export const REQUEST_STATUSES = ['in_progress', 'succeeded', 'failed'] as const;
 
-/** A pipeline that is created in the background, or what became of it. */
+/** A request for a pipeline that is created in the background, and its outcome. */
 export interface CreationRequest {
   readonly id: string;
   readonly status: (typeof REQUEST_STATUSES)[number];
@@ -22,7 +22,7 @@ export interface CreationRequest {
   readonly pipeline_id: number | null;
 }
 
-/** What the caller asked for. It is sealed, because values of variables may be secret. */
+/** The input of the caller. It is sealed, because values of variables may be secret. */
 const requestInput = z.object({
   ref: z.string(),
   variables: z.array(
@@ -33,7 +33,7 @@ const requestInput = z.object({
 
 /**
  * Has a pipeline created in the background, for a caller who does not wait for its CI file to be read. Returns the id by
- * which the caller finds out what became of it. Each call creates a pipeline of its own.
+ * which the caller can follow it. Each call creates a pipeline of its own.
  *
  * @throws DomainError `invalid` if the caller may not run pipelines on the ref, or it does not exist
  */
@@ -80,7 +80,7 @@ export const findCreationRequest = async (
 const PASSING: ReadonlySet<ErrorCode> = new Set(['unavailable', 'no_space', 'too_many_requests', 'conflict']);
 
 /**
- * The job `ci.create_requested_pipeline`: creates the pipeline as the user who asked for it, once, and stores what became
+ * The job `ci.create_requested_pipeline`: creates the pipeline as the user who asked for it, once, and stores the outcome
  * of the request.
  */
 export const createRequestedPipeline = defineJob({

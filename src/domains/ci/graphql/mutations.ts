@@ -60,7 +60,7 @@ mutationField('pipelineCreate', {
     inputs: t.field({ type: [InputInput] }),
     async: t.boolean({
       description:
-        'True: the pipeline is created later. The answer has `requestId`, and `Project.ciPipelineCreationRequest` tells what became of it.',
+        'True: the pipeline is created later. The answer has `requestId`, and `Project.ciPipelineCreationRequest` has the outcome.',
     }),
   }),
   payload: { pipeline: PipelineRef, requestId: 'String' },

@@ -28,7 +28,7 @@ const CreationStatus = builder.enumType('CiPipelineCreationStatus', { values: up
 
 const CreationRequestRef = builder.objectRef<CreationRequest>('CiPipelineCreationRequest');
 CreationRequestRef.implement({
-  description: 'A pipeline that is created in the background, or what became of it.',
+  description: 'A request for a pipeline that is created in the background, and its outcome.',
   fields: (t) => ({
     id: t.string({ nullable: false, resolve: ({ id }) => id }),
     status: t.field({ type: CreationStatus, nullable: false, resolve: ({ status }) => status }),

@@ -13,7 +13,7 @@ const SCRIPTS = new Set(['javascript', 'node']);
 const MAX_SOURCE_LINE = 200;
 const MIN_SCRIPT_NAME = 3;
 
-/** Where the code of libraries lies, for SDKs that do not tell it from the application's own. */
+/** The folders of libraries, for SDKs that do not mark the application's own code. */
 const LIBRARIES =
   /(?:^|[\\/])(?:node_modules|site-packages|dist-packages|vendor|gems|\.cargo)[\\/]|^(?:node:|internal[\\/]|<frozen )/;
 const LIBRARY_MODULES = /^(?:java|javax|jdk|sun|com\.sun|kotlin|scala|std|core|alloc)(?:[.:]|$)/;

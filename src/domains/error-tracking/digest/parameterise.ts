@@ -2,7 +2,7 @@
 const MAX_LINES = 2;
 const MAX_LENGTH = 1_000;
 
-/** Status codes tell errors apart, so they stay. */
+/** Status codes distinguish errors, so they stay. */
 const KEPT = String.raw`\b(?:status|code|http)(?:[ _]?code)?[ :=/]{1,3}\d{3}\b`;
 
 /**

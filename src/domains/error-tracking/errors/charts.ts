@@ -129,7 +129,7 @@ export interface TagShares {
   readonly values: readonly { readonly value: string; readonly count: number }[];
 }
 
-/** So many events of an error tell the shares of its tags. */
+/** The number of events from which the shares of an error's tags are computed. */
 const SAMPLED_EVENTS = 1_000;
 const MAX_VALUES = 10;
 

@@ -6,13 +6,13 @@ import {
 } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
-import type { Written } from '#rest/encoded-json.ts';
+import type { EncodedJson } from '#rest/encoded-json.ts';
 import type { Input } from '#rest/input.ts';
 import { boolean, commaList, date, idOrPath, integer, oneOf, oneOfNumbers, text } from '#rest/params.ts';
 import { listRoute } from '#rest/route.ts';
 import { GROUP_ORDERS, type GroupFilter, listGroups } from '../listing.ts';
 import { type GroupRow, getGroup } from '../queries.ts';
-import { type GroupRecord, groupRecord, toGroups, toWrittenGroups } from '../record.ts';
+import { type GroupRecord, groupRecord, toEncodedGroups, toGroups } from '../record.ts';
 
 const commonInput = {
   skip_groups: commaList(integer(), { max: 1_000 }).optional(),
@@ -63,10 +63,10 @@ const groupRecords = async (
   ctx: Context,
   groups: readonly GroupRow[],
   input: CommonInput,
-): Promise<readonly (GroupRecord | Written<GroupRecord>)[]> =>
+): Promise<readonly (GroupRecord | EncodedJson<GroupRecord>)[]> =>
   ctx.actor.isAdmin && (input.statistics || input.with_custom_attributes)
     ? withCustomAttributes(ctx, 'groups', await toGroups(ctx, groups, input), input.with_custom_attributes)
-    : toWrittenGroups(ctx, groups);
+    : toEncodedGroups(ctx, groups);
 
 export const listRoutes = [
   listRoute({

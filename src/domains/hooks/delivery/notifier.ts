@@ -7,12 +7,12 @@ const MAX_IDS = 500;
 
 export interface NotifierOptions {
   /** Commits events for the gathered attempts. Logs errors itself; failed notifications are lost. */
-  readonly tell: (hooks: readonly RecordedHook[]) => Promise<void>;
+  readonly notify: (hooks: readonly RecordedHook[]) => Promise<void>;
   readonly everyMs?: number;
 }
 
 interface Known {
-  toldAt: number;
+  notifiedAt: number;
   /** Attempts gathered since the last notification. */
   hook: RecordedHook | null;
 }
@@ -38,18 +38,18 @@ export class Notifier {
     const now = performance.now();
     return hooks.flatMap((hook) => {
       const known = this.#known.get(hook.id);
-      if (known && !failed.has(hook.id) && now - known.toldAt < this.#everyMs) return [];
+      if (known && !failed.has(hook.id) && now - known.notifiedAt < this.#everyMs) return [];
       return pages(known?.hook ? joined(known.hook, hook) : hook);
     });
   }
 
   /** Call after the commit. Marks the announced hooks and gathers the rest. */
-  settled(hooks: readonly RecordedHook[], told: readonly RecordedHook[]): void {
+  settled(hooks: readonly RecordedHook[], notified: readonly RecordedHook[]): void {
     const now = performance.now();
-    const ids = new Set(told.map(({ id }) => id));
+    const ids = new Set(notified.map(({ id }) => id));
     for (const hook of hooks) {
       const known = this.#known.get(hook.id);
-      if (ids.has(hook.id)) this.#known.set(hook.id, { toldAt: now, hook: null });
+      if (ids.has(hook.id)) this.#known.set(hook.id, { notifiedAt: now, hook: null });
       else if (known) known.hook = known.hook ? joined(known.hook, hook) : hook;
     }
     if (this.#known.size > 0) this.#timer ??= setTimeout(() => this.#flush(), this.#everyMs);
@@ -67,14 +67,14 @@ export class Notifier {
     const now = performance.now();
     const gathered: RecordedHook[] = [];
     for (const [id, known] of this.#known) {
-      if (!all && now - known.toldAt < this.#everyMs) continue;
+      if (!all && now - known.notifiedAt < this.#everyMs) continue;
       if (known.hook) {
         gathered.push(...pages(known.hook));
-        known.toldAt = now;
+        known.notifiedAt = now;
         known.hook = null;
       } else this.#known.delete(id);
     }
-    if (gathered.length > 0) this.#sending = this.#sending.then(() => this.#options.tell(gathered));
+    if (gathered.length > 0) this.#sending = this.#sending.then(() => this.#options.notify(gathered));
     if (this.#known.size > 0 && !all) this.#timer = setTimeout(() => this.#flush(), this.#everyMs / 2);
   }
 }

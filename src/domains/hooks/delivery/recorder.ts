@@ -36,7 +36,7 @@ export class Recorder {
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.#notifier = new Notifier({
-      tell: async (hooks) => {
+      notify: async (hooks) => {
         await options.ctx
           .transaction(async (tx) => emitAttempts(tx, hooks))
           .catch((error: unknown) => options.ctx.log.warn({ err: error }, 'could not notify subscribers of attempts'));
@@ -85,13 +85,17 @@ export class Recorder {
       () =>
         ctx.transaction(async (tx) => {
           const hooks = await recordAttempts(tx.db, processId, group);
-          const told = this.#notifier.due(hooks, failed);
-          emitAttempts(tx, told);
-          return { hooks, told, blocked: findings.length > 0 ? await applyFindings(tx, findings) : new Set<number>() };
+          const notified = this.#notifier.due(hooks, failed);
+          emitAttempts(tx, notified);
+          return {
+            hooks,
+            notified,
+            blocked: findings.length > 0 ? await applyFindings(tx, findings) : new Set<number>(),
+          };
         }),
       'attempts could not be recorded',
     );
-    if (written) this.#notifier.settled(written.hooks, written.told);
+    if (written) this.#notifier.settled(written.hooks, written.notified);
     onRecorded(group, written?.blocked ?? new Set());
   }
 

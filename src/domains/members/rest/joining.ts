@@ -11,7 +11,7 @@ import { listRoute, type Route, route } from '#rest/route.ts';
 import { deleteInvitation, type InvitationRow, invite, listInvitations, updateInvitation } from '../invitations.ts';
 import { memberRecord, toMember } from '../record.ts';
 import { type AccessRequestRow, approveRequest, denyRequest, listAccessRequests, requestAccess } from '../requests.ts';
-import { FOR_ALL, type Place, splitCommas } from './place.ts';
+import { FOR_ALL, type SourceKind, splitCommas } from './source-kind.ts';
 
 const MAX_ADDRESSES = 20;
 const MAX_LENGTH = 10_000;
@@ -65,7 +65,7 @@ const toInvitations = async (ctx: Context, rows: readonly InvitationRow[]) => {
 };
 
 /** The ways to join other than being added: access requests and invitations. */
-export const joiningRoutes = (place: Place): Route[] => [
+export const joiningRoutes = (place: SourceKind): Route[] => [
   listRoute({
     path: `${place.path}/access_requests`,
     tag: 'Members',

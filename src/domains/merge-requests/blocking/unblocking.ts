@@ -9,31 +9,31 @@ import { lockMergeRequest, mergeRequestsByIds } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
 import { unlessDeleted } from '../versions/versions.ts';
 
-/** Tells those merge requests that wait for one that was merged. */
+/** Notifies those merge requests that wait for one that was merged. */
 export const followBlocks = defineFollower({
   name: 'merge_requests.blocks',
   payloads: false,
   wants: ({ kind }) => kind === mergeRequestMerged.kind,
   handle: (tx, events) =>
-    tellBlocked(
+    notifyBlocked(
       tx,
       events.map(({ subject_id }) => subject_id),
     ),
 });
 
-/** Tells the merge requests that one of these blocks, after this transaction. */
-export const tellBlocked = async (tx: Tx, ids: readonly number[]): Promise<void> => {
+/** Notifies the merge requests that one of these blocks, after this transaction. */
+export const notifyBlocked = async (tx: Tx, ids: readonly number[]): Promise<void> => {
   const blocked = await tx.db
     .selectFrom('merge_request_blocks')
     .select('blocked_id as id')
     .distinct()
     .where(sql<boolean>`blocking_id = any (${ids}::bigint[])`)
     .execute();
-  tell(tx, blocked);
+  enqueueUnblocked(tx, blocked);
 };
 
-/** Tells the merge requests elsewhere that one of these projects blocks, before the projects are deleted. */
-export const tellBlockedByProjects = async (tx: Tx, projectIds: readonly number[]): Promise<void> => {
+/** Notifies the merge requests elsewhere that one of these projects blocks, before the projects are deleted. */
+export const notifyBlockedByProjects = async (tx: Tx, projectIds: readonly number[]): Promise<void> => {
   const { rows } = await sql<{ id: number }>`
     select distinct b.blocked_id as id
     from merge_requests blocking
@@ -41,15 +41,15 @@ export const tellBlockedByProjects = async (tx: Tx, projectIds: readonly number[
       join merge_requests blocked on blocked.id = b.blocked_id
     where blocking.project_id = any (${projectIds}::bigint[])
       and blocked.project_id <> all (${projectIds}::bigint[])`.execute(tx.db);
-  tell(tx, rows);
+  enqueueUnblocked(tx, rows);
 };
 
-const tell = (tx: Tx, blocked: readonly { readonly id: number }[]): void => {
-  for (const { id } of blocked) tx.enqueue(tellUnblocked, { id }, { key: `merge_requests.unblocked:${id}` });
+const enqueueUnblocked = (tx: Tx, blocked: readonly { readonly id: number }[]): void => {
+  for (const { id } of blocked) tx.enqueue(emitUnblocked, { id }, { key: `merge_requests.unblocked:${id}` });
 };
 
 /** The job `merge_requests.tell_unblocked`: emits that a merge request may be mergeable now. It may run twice. */
-export const tellUnblocked = defineJob({
+export const emitUnblocked = defineJob({
   name: 'merge_requests.tell_unblocked',
   input: z.object({ id: z.number() }),
   maxAttempts: 8,

@@ -49,9 +49,9 @@ export const changelogSection = async (ctx: Context, project: ProjectRow, input:
   const range = { ref_name: `${from}..${input.to ?? 'HEAD'}` };
   const commits = await listCommits(ctx, project, range, { limit: MAX_COMMITS + 1, offset: 0 });
   if (commits.length > MAX_COMMITS) throw unprocessable(`The range holds more than ${MAX_COMMITS} commits`);
-  const told = withoutReverted(commits).filter((commit) => categoryOf(commit, input.trailer) !== '');
-  const iids = await mergeRequestsOf(ctx, project, told);
-  const entries = told.map((commit): ChangelogEntry => {
+  const listed = withoutReverted(commits).filter((commit) => categoryOf(commit, input.trailer) !== '');
+  const iids = await mergeRequestsOf(ctx, project, listed);
+  const entries = listed.map((commit): ChangelogEntry => {
     const iid = iids.get(commit.id);
     return {
       category: categoryOf(commit, input.trailer),

@@ -82,7 +82,7 @@ const people = z.array(z.object({ id: z.number().nullish() })).catch([]);
 const changed = z
   .object({ previous: z.unknown(), current: z.unknown() })
   .transform(({ previous }) => people.parse(previous).flatMap(({ id }) => id ?? []));
-/** The little of a payload that decides whom an update is for. */
+/** The part of a payload that decides which subscribers get an update. */
 const outline = z.object({
   merge_request: z.object({ assignee_ids: z.array(z.number()), reviewer_ids: z.array(z.number()) }),
   changes: z.object({ assignees: changed.optional(), reviewers: changed.optional() }).loose().default({}),
@@ -90,7 +90,7 @@ const outline = z.object({
 });
 type Outline = z.output<typeof outline>;
 
-/** Every subscriber asks for the same payload. */
+/** All subscribers share one parsed payload. */
 const outlines = new WeakMap<object, Outline>();
 const outlineOf = ({ payload }: EventRow): Outline => {
   if (typeof payload !== 'object' || payload === null) return outline.parse(payload);

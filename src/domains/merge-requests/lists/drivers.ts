@@ -4,7 +4,7 @@ import { containing } from '#platform/db/like.ts';
 import { deploymentsOf } from './deployed.ts';
 import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
 import { withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from './linked.ts';
-import type { Place } from './statements.ts';
+import type { ListScope } from './statements.ts';
 
 /**
  * Returns the ways to find the matches of a filter from an index, most selective first. Each is a statement that selects
@@ -13,7 +13,7 @@ import type { Place } from './statements.ts';
 export const driversOf = (
   actor: Actor,
   filter: MergeRequestFilter,
-  { project_id, group_id }: Place,
+  { project_id, group_id }: ListScope,
 ): readonly RawBuilder<unknown>[] => {
   const drivers: RawBuilder<unknown>[] = [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
@@ -88,7 +88,10 @@ export const ofPlace =
           (select n.traversal_ids from projects p join namespaces n on n.id = p.namespace_id where p.id = ${project_id})::bigint[]))`;
 
 /** The last driver for a page. A count needs none: one index has the project and the state. */
-export const stateDriver = ({ state }: MergeRequestFilter, { project_id }: Place): readonly RawBuilder<unknown>[] => {
+export const stateDriver = (
+  { state }: MergeRequestFilter,
+  { project_id }: ListScope,
+): readonly RawBuilder<unknown>[] => {
   if (!state || state === 'all') return [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
   return [sql`select mr.id from merge_requests mr where ${inProject} and mr.state = ${state}`];

@@ -13,7 +13,7 @@ import {
   counting,
   countingDrawn,
   gather,
-  type Place,
+  type ListScope,
   pageStatement,
   readAll,
   type Wanted,
@@ -45,7 +45,7 @@ interface Found extends ListedRow {
 export const findMergeRequests = (
   ctx: Context,
   filter: MergeRequestFilter,
-  place: Place,
+  place: ListScope,
   columns: RawBuilder<unknown>,
 ): List<ListedRow> => {
   const { actor } = ctx;

@@ -10,7 +10,7 @@ import type { Order } from './order.ts';
 // the page that is left.
 
 /** Where a list looks: in one project whose merge requests the caller can see, or in all that the caller can see. */
-export interface Place {
+export interface ListScope {
   readonly project_id?: number | undefined;
   /** A group with everything below it. */
   readonly group_id?: number | undefined;
@@ -23,7 +23,7 @@ export interface Place {
 export interface Wanted {
   readonly actor: Actor;
   readonly filter: MergeRequestFilter;
-  readonly place: Place;
+  readonly place: ListScope;
   readonly order: Order;
 }
 

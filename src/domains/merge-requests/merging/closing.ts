@@ -59,7 +59,7 @@ export const closeIssues = defineJob({
   maxAttempts: 8,
   run: async (hub, { id, user_id }) => {
     const row = (await mergeRequestsByIds(hub, [id])).get(id);
-    // A merge that a job has completed has no actor, but somebody asked for it.
+    // A merge that a job has completed has no actor, but a user requested it.
     if (row?.state !== 'merged') return;
     const ctx = await contextFor(hub, user_id ?? row.merge_user_id, row.project_id);
     const project = ctx && (await findProject(ctx, { id: row.project_id }));

@@ -65,11 +65,11 @@ export const recheckTarget = defineJob({
     for (const row of same) {
       const mergeStatus = clean.has(row.head) ? 'can_be_merged' : 'cannot_be_merged';
       const needsRebase = row.base !== tip;
-      const isTold = project.merge_method !== 'merge' && row.needs_rebase !== needsRebase;
-      if (row.merge_status === mergeStatus && !isTold) continue;
+      const isEmitted = project.merge_method !== 'merge' && row.needs_rebase !== needsRebase;
+      if (row.merge_status === mergeStatus && !isEmitted) continue;
       await storeStatus(ctx, project, row, { tip, branch, mergeStatus, needsRebase });
     }
-    // Where merge commits are made, nobody has to hear of it.
+    // With merge commits this changes nothing for clients, so no event is emitted.
     const behind = same.filter((row) => row.base !== tip && !row.needs_rebase).map(({ id }) => id);
     await sql`update merge_requests set needs_rebase = true where id = any (${behind}::bigint[]) and state = 'opened'`.execute(
       ctx.db,

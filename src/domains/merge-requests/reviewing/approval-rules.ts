@@ -98,7 +98,7 @@ const inMergeRequest = async <T>(
 const requireChange = async (ctx: Context, project: ProjectRow, row: MergeRequestRow): Promise<void> => {
   if (ctx.actor.userId === null) throw unauthenticated();
   if (!canUpdateMergeRequest(ctx, project, row)) throw forbidden();
-  // The rules tell afterwards what the merge was approved by.
+  // The rules then record by which approvals it was merged.
   if (row.state === 'merged' || row.state === 'locked') throw forbidden(`the merge request is ${row.state}`);
   const settings = await governedSettings(ctx, { kind: 'project', project });
   if (!settings.allow_overrides_to_approver_list_per_merge_request.value) {

@@ -28,7 +28,7 @@ const noteables = { id: idOrPath(), noteable_iid: integer() };
 const inDiscussion = { ...noteables, discussion_id: text({ max: 255 }) };
 const oneNote = { ...inDiscussion, note_id: integer() };
 
-interface Place {
+interface NoteableInput {
   readonly id: IdOrPath;
   readonly noteable_iid: number;
 }
@@ -38,7 +38,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
   const what = kind === 'issue' ? 'an issue' : 'a merge request';
   const all = `/projects/:id/${path}/:noteable_iid/discussions` as const;
   const one = `${all}/:discussion_id` as const;
-  const find = (ctx: Context, place: Place) => findIn(ctx, kind, place);
+  const find = (ctx: Context, input: NoteableInput) => findIn(ctx, kind, input);
   return [
     listRoute({
       path: all,
@@ -129,7 +129,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
   ];
 };
 
-const findIn = async (ctx: Context, kind: NoteableKind, { id, noteable_iid }: Place): Promise<Noteable> =>
+const findIn = async (ctx: Context, kind: NoteableKind, { id, noteable_iid }: NoteableInput): Promise<Noteable> =>
   getNoteable(ctx, await getProject(ctx, id), kind, noteable_iid);
 
 /** A new discussion, or what the quick actions changed that were all of its text. */

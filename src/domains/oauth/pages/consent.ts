@@ -4,7 +4,7 @@ import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { oneOf, text } from '#rest/params.ts';
 import { type AuthorizationRequest, approve, deny, readAuthorizationRequest } from '../authorization.ts';
-import { asking } from './asking.ts';
+import { requestSummary } from './request-summary.ts';
 
 const PATH = '/oauth/authorize';
 
@@ -57,7 +57,12 @@ const answer = async (
 
 const showConsent = async (ctx: Context, visit: Visit, request: AuthorizationRequest): Promise<PageResponse> => {
   const { application, scopes, redirectUri, query } = request;
-  const who = await asking(ctx, { visit, application, scopes, details: [['Sends you to', targetOf(redirectUri)]] });
+  const who = await requestSummary(ctx, {
+    visit,
+    application,
+    scopes,
+    details: [['Sends you to', targetOf(redirectUri)]],
+  });
   const buttons = [
     button('Authorize', { name: 'decision', value: 'approve' }),
     button('Deny', { kind: 'plain', name: 'decision', value: 'deny' }),

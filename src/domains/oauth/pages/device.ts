@@ -6,7 +6,7 @@ import { notFound } from '#platform/errors.ts';
 import { oneOf, text } from '#rest/params.ts';
 import { applicationsByIds } from '../applications.ts';
 import { type DeviceRequest, decideDevice, findUserCode, shownCode } from '../device.ts';
-import { asking } from './asking.ts';
+import { requestSummary } from './request-summary.ts';
 
 const PATH = '/oauth/device';
 const code = () => text({ max: 100 }).default('');
@@ -73,7 +73,7 @@ const showRequest = async (
   const application = (await applicationsByIds(ctx, [application_id])).get(application_id);
   if (!application) throw notFound('Application');
   const shown = shownCode(userCode);
-  const who = await asking(ctx, {
+  const who = await requestSummary(ctx, {
     visit,
     application,
     scopes,

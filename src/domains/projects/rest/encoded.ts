@@ -1,7 +1,7 @@
 import { openFrom } from '#domains/access/policy.ts';
 import { defineCache } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import { Written } from '#rest/encoded-json.ts';
+import { EncodedJson } from '#rest/encoded-json.ts';
 import type { ProjectNamespace } from '../model.ts';
 import type { ProjectDetails, ProjectRow } from '../queries.ts';
 import {
@@ -16,10 +16,10 @@ import {
  * Returns records that are ready to send. Each is serialised once for each version of its row and each view of it
  * (docs/decisions/0007). Records with rare or secret parts are not cached.
  */
-export const toWrittenProjects = async (
+export const toEncodedProjects = async (
   ctx: Context,
   projects: readonly ProjectDetails[],
-): Promise<(ProjectRecord | Written<ProjectRecord>)[]> => {
+): Promise<(ProjectRecord | EncodedJson<ProjectRecord>)[]> => {
   const htmls = await descriptionHtmls(ctx, projects);
   return projects.map((project, index) => {
     const html = htmls[index] ?? '';
@@ -32,10 +32,10 @@ export const toWrittenProjects = async (
 };
 
 /** The same for the simple form. */
-export const toWrittenSimpleProjects = (
+export const toEncodedSimpleProjects = (
   ctx: Context,
   projects: readonly ProjectRow[],
-): (SimpleProjectRecord | Written<SimpleProjectRecord>)[] =>
+): (SimpleProjectRecord | EncodedJson<SimpleProjectRecord>)[] =>
   projects.map((project) =>
     written(ctx, simpleTexts, project, viewOf(ctx.actor, project), () => toSimpleProject(ctx, project)),
   );
@@ -62,7 +62,7 @@ const sharesText = ({ shared_with_groups: shares }: ProjectDetails): string =>
 
 /** The texts of the views of a row, by its version. Bounded by bytes, because a record can hold long texts. */
 const defineTexts = <R>() =>
-  defineCache<object, ReadonlyMap<string, Written<R>>>({
+  defineCache<object, ReadonlyMap<string, EncodedJson<R>>>({
     name: 'texts of projects',
     limit: 32 * 1024 * 1024,
     weightOf: (views) => [...views.values()].reduce((sum, { bytes }) => sum + bytes.length, 0),
@@ -79,13 +79,13 @@ const written = <R>(
   { remembered }: ProjectRow,
   view: string,
   make: () => R,
-): R | Written<R> => {
+): R | EncodedJson<R> => {
   if (!remembered) return make();
   const texts = textsOf(services);
   const views = texts.get(remembered);
   const known = views?.get(view);
   if (known) return known;
-  const text = new Written(make());
+  const text = new EncodedJson(make());
   texts.set(remembered, new Map([...(views && views.size < MAX_VIEWS ? views : []), [view, text]]));
   return text;
 };

@@ -4,7 +4,7 @@ import { getGroup } from '#domains/groups/queries.ts';
 import { groupDetailRecord, groupDetailShape, toGroupDetail } from '#domains/groups/record.ts';
 import type { Context } from '#platform/context.ts';
 import { MAX_PER_PAGE, offsetPage } from '#platform/paging.ts';
-import { Written } from '#rest/encoded-json.ts';
+import { EncodedJson } from '#rest/encoded-json.ts';
 import { boolean, idOrPath } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
 import { getProject, type ProjectFilter } from '../queries.ts';
@@ -67,5 +67,5 @@ export const groupRoutes = [
 /** Returns at most 100 records, for the group record that includes its projects. */
 const projectRecordsOf = async (ctx: Context, filter: ProjectFilter) => {
   const { items } = await projectPage(ctx, filter, offsetPage(1, MAX_PER_PAGE));
-  return items.map((item) => (item instanceof Written ? item.read() : item));
+  return items.map((item) => (item instanceof EncodedJson ? item.read() : item));
 };

@@ -2,15 +2,15 @@ import type { z } from 'zod';
 import { withCustomAttributes } from '#domains/custom-attributes/rest.ts';
 import type { Context } from '#platform/context.ts';
 import { type Page, type PageRequest, readPage } from '#platform/paging.ts';
-import type { Written } from '#rest/encoded-json.ts';
+import type { EncodedJson } from '#rest/encoded-json.ts';
 import { type DetailPart, listProjectDetails, listProjects, type ProjectFilter, ROW } from '../queries.ts';
 import { type anyProjectRecord, toProjectRecords, toSimpleProject } from '../record.ts';
-import { toWrittenProjects, toWrittenSimpleProjects } from './encoded.ts';
+import { toEncodedProjects, toEncodedSimpleProjects } from './encoded.ts';
 
 /** Anonymous callers get the simple record. */
 export const isAnonymous = ({ actor }: Context): boolean => actor.userId === null && !actor.isSystem;
 
-type ProjectItem = z.output<typeof anyProjectRecord> | Written<z.output<typeof anyProjectRecord>>;
+type ProjectItem = z.output<typeof anyProjectRecord> | EncodedJson<z.output<typeof anyProjectRecord>>;
 
 /** Returns the page's records, in the form that the caller gets. */
 export const projectPage = async (
@@ -32,12 +32,12 @@ export const projectPage = async (
   const withAttributes = with_custom_attributes && ctx.actor.isAdmin;
   if (simple || isAnonymous(ctx)) {
     const found = await readPage(listProjects(ctx, filter, ROW), page);
-    if (!withAttributes) return { ...found, items: toWrittenSimpleProjects(ctx, found.items) };
+    if (!withAttributes) return { ...found, items: toEncodedSimpleProjects(ctx, found.items) };
     const records = found.items.map((row) => toSimpleProject(ctx, row));
     return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
   }
   const found = await readPage(listProjectDetails(ctx, filter, ...extra), page);
-  if (!withAttributes) return { ...found, items: await toWrittenProjects(ctx, found.items) };
+  if (!withAttributes) return { ...found, items: await toEncodedProjects(ctx, found.items) };
   const records = await toProjectRecords(ctx, found.items);
   return { ...found, items: await withCustomAttributes(ctx, 'projects', records, true) };
 };

@@ -3,7 +3,7 @@ import { notFound } from '#platform/errors.ts';
 import { BRANCHES, branchRef, type RepositoryProject, TAGS } from '../model.ts';
 import { splitRevision } from './revision-steps.ts';
 
-type Place = Pick<RepositoryProject, 'disk_path' | 'default_branch'>;
+type Repository = Pick<RepositoryProject, 'disk_path' | 'default_branch'>;
 
 /**
  * Returns the commit id of a branch, tag, commit id or full ref name. `HEAD`, `@` and an empty revision mean the
@@ -13,18 +13,18 @@ type Place = Pick<RepositoryProject, 'disk_path' | 'default_branch'>;
  */
 export const resolveRevision = async (
   { services }: Pick<Context, 'services'>,
-  place: Place,
+  repository: Repository,
   revision = '',
 ): Promise<string | null> => {
   const stepped = splitRevision(revision);
-  if (stepped === null) return resolveStart(services, place, revision);
-  const start = await resolveStart(services, place, stepped.start);
-  return start === null ? null : services.git.commitBefore(place.disk_path, start, stepped.steps);
+  if (stepped === null) return resolveStart(services, repository, revision);
+  const start = await resolveStart(services, repository, stepped.start);
+  return start === null ? null : services.git.commitBefore(repository.disk_path, start, stepped.steps);
 };
 
 const resolveStart = async (
   { git }: Pick<Services, 'git'>,
-  { disk_path, default_branch }: Place,
+  { disk_path, default_branch }: Repository,
   name: string,
 ): Promise<string | null> => {
   if (name === '' || name === 'HEAD' || name === '@') {
@@ -39,11 +39,11 @@ const resolveStart = async (
 /** Returns the same. @throws DomainError `not_found` (`what`) */
 export const requireRevision = async (
   ctx: Pick<Context, 'services'>,
-  place: Place,
+  repository: Repository,
   revision: string | undefined,
   what: string,
 ): Promise<string> => {
-  const oid = await resolveRevision(ctx, place, revision);
+  const oid = await resolveRevision(ctx, repository, revision);
   if (oid === null) throw notFound(what);
   return oid;
 };

@@ -76,7 +76,12 @@ const headersOf = (file: RepositoryFile, checksum: string | null): Record<string
   'X-Gitlab-Size': String(file.size),
 });
 
-const tell = async (ctx: Context, project: ProjectRow, file: RepositoryFile, http: Exchange): Promise<void> => {
+const setFileHeaders = async (
+  ctx: Context,
+  project: ProjectRow,
+  file: RepositoryFile,
+  http: Exchange,
+): Promise<void> => {
   const headers = headersOf(file, await checksumOf(ctx, project, file));
   for (const [name, value] of Object.entries(headers)) http.setHeader(name, value);
 };
@@ -168,7 +173,7 @@ export const fileRoutes = [
     run: async (ctx, { id, file_path, ref, range }, http) => {
       const project = await getProject(ctx, id);
       const file = await getFile(ctx, project, ref, file_path);
-      await tell(ctx, project, file, http);
+      await setFileHeaders(ctx, project, file, http);
       if (http.method === 'HEAD') return [];
       const parts = await blameOf(ctx, project, file, range);
       return parts.map(({ commit, lines }) => ({

@@ -7,7 +7,7 @@ import { z } from 'zod';
 export interface SettingFacts {
   /** Stored, checked and shown, but read by nothing. */
   readonly withoutEffect?: true;
-  /** Written only: encrypted in the database, and shown as set or not. */
+  /** EncodedJson only: encrypted in the database, and shown as set or not. */
   readonly secret?: true;
   /** For a switch: these settings must have a value while it is on. */
   readonly requires?: readonly string[];

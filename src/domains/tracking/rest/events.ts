@@ -10,7 +10,7 @@ import type { Tracked } from '../tracked.ts';
 
 const place = { id: idOrPath(), iid: integer({ min: 1, max: 2_147_483_647 }) };
 
-type Place = `/projects/:id/${'issues' | 'merge_requests'}/:iid`;
+type TrackedPath = `/projects/:id/${'issues' | 'merge_requests'}/:iid`;
 interface Named {
   readonly id: IdOrPath;
   readonly iid: number;
@@ -21,7 +21,7 @@ interface NamedEvent extends Named {
 type Find = (ctx: Context, input: Named) => Promise<Tracked>;
 
 /** The resource events of an issue or a merge request. */
-export const eventRoutes = (at: Place, tag: string, what: string, find: Find): Route[] => {
+export const eventRoutes = (at: TrackedPath, tag: string, what: string, find: Find): Route[] => {
   const all = <const K extends ResourceEventKind>(kind: K) =>
     ({
       path: `${at}/resource_${kind}_events`,

@@ -25,7 +25,7 @@ export const fileIdentity = z.object({
 });
 export type FileIdentity = z.output<typeof fileIdentity>;
 
-/** Returns whether the server tells this file from another of the same size. */
+/** Returns whether the server identifies the file, so that another one of the same size is noticed. */
 export const isIdentified = ({ etag, modified }: FileIdentity): boolean => (etag ?? modified) !== null;
 
 const UNIDENTIFIED =

@@ -43,7 +43,7 @@ const removeUnrecorded = async (ctx: Context, row: ImportRow): Promise<void> => 
   for await (const { key } of storage.list(folderOf(row))) if (!recorded.has(key)) await storage.remove(key);
 };
 
-/** Returns where the download stopped. Null if nothing is here, or the server does not tell one file from another. */
+/** Returns where the download stopped. Null if nothing is here, or the server sends nothing that identifies the file. */
 const resumable = ({ download_validators, download_part_bytes: received }: ImportRow) => {
   const file = fileIdentity.safeParse(download_validators).data;
   return file && received > 0 && isIdentified(file) ? { file, received } : null;

@@ -35,8 +35,12 @@ projectField('detailedImportStatus', [...JUDGED, 'import_url'], (t) =>
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
       if (!found) return null;
-      const tells = canSeeProblems(ctx, project);
-      return { ...found, url: tells ? project.import_url : null, error: tells ? found.import_error : null };
+      const seesProblems = canSeeProblems(ctx, project);
+      return {
+        ...found,
+        url: seesProblems ? project.import_url : null,
+        error: seesProblems ? found.import_error : null,
+      };
     },
   }),
 );

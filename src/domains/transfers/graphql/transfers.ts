@@ -30,7 +30,7 @@ const StateEnum = builder.enumType('TransferState', {
 });
 
 /** What a transfer says about the project is for those who may export it. */
-const tells = async (ctx: Context, { project_id }: Transfer): Promise<boolean> => {
+const seesProblems = async (ctx: Context, { project_id }: Transfer): Promise<boolean> => {
   const project = await loadProject(ctx, project_id);
   return project !== null && can(ctx, project, 'export');
 };
@@ -55,7 +55,8 @@ const TransferRef = builder.objectRef<Transfer>('Transfer').implement({
       type: [RelationProgressRef],
       nullable: { list: true, items: false },
       description: 'Only for Maintainers of the project.',
-      resolve: async (row, _args, ctx) => ((await tells(ctx, row)) ? relationsOf(readCounts(row.relations)) : null),
+      resolve: async (row, _args, ctx) =>
+        (await seesProblems(ctx, row)) ? relationsOf(readCounts(row.relations)) : null,
     }),
     itemsPerSecond: t.float({
       description: 'The average since it was started or retried. Null unless it is running.',
@@ -69,7 +70,7 @@ const TransferRef = builder.objectRef<Transfer>('Transfer').implement({
     totalBytes: t.expose('total_bytes', { type: 'BigInt' }),
     error: t.string({
       description: 'Only for Maintainers of the project.',
-      resolve: async (row, _args, ctx) => ((await tells(ctx, row)) ? row.error : null),
+      resolve: async (row, _args, ctx) => ((await seesProblems(ctx, row)) ? row.error : null),
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
     startedAt: t.expose('started_at', { type: 'Time' }),

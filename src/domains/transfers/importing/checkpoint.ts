@@ -85,7 +85,7 @@ export class Checkpoint {
   }
 
   async #save(position: Stored, write: (tx: Tx) => Promise<ImportStats>): Promise<void> {
-    const tells = this.#pace.isDue();
+    const isDue = this.#pace.isDue();
     const { bytes, total } = this.#amounts(position);
     const next = await this.#ctx.transaction(async (tx) => {
       // Locks the row against a newer attempt until the commit.
@@ -99,10 +99,10 @@ export class Checkpoint {
         bytes: sql`greatest(bytes, ${bytes}::bigint)`,
         total_bytes: total,
       });
-      if (tells) await emitImport(tx, this.#project, row, importProgressed);
+      if (isDue) await emitImport(tx, this.#project, row, importProgressed);
       return saved;
     });
-    if (tells) this.#pace.emitted();
+    if (isDue) this.#pace.emitted();
     this.#state = next;
   }
 

@@ -33,14 +33,14 @@ export const importRepository = async (
   if (checkpoint.hasRepository) return;
   if (!archive.bundle) return checkpoint.repository(async () => {});
   const path = project.disk_path;
-  let told: Promise<unknown> = Promise.resolve();
+  let counted: Promise<unknown> = Promise.resolve();
   const onProgress = (bytes: number) => {
-    told = told.then(() => checkpoint.bundle(bytes));
+    counted = counted.then(() => checkpoint.bundle(bytes));
     // The promise is awaited below.
-    told.catch(() => undefined);
+    counted.catch(() => undefined);
   };
   const fetched = await fetch(ctx, path, archive, onProgress);
-  await told;
+  await counted;
   const failures = await keepOtherRefs(ctx, path, fetched);
   if (wantedBranch !== null && fetched.branches > 0 && !(await hasBranch(ctx, path, wantedBranch))) {
     throw new TransferError(`The default branch could not be '${wantedBranch}': the archive has no such branch.`);

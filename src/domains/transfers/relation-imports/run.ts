@@ -143,7 +143,7 @@ class Progress implements LineProgress {
   }
 
   async lines(_relation: string, done: number, _bytes: number, write: (tx: Tx) => Promise<unknown>): Promise<void> {
-    const tells = this.#pace.isDue();
+    const isDue = this.#pace.isDue();
     await this.#ctx.transaction(async (tx) => {
       // This update comes first, because it locks the row against a newer attempt until the commit.
       await updateStartedRelationImport(tx, this.#row, { done_lines: done, total_lines: this.#total });
@@ -152,9 +152,9 @@ class Progress implements LineProgress {
       const row = await updateStartedRelationImport(tx, this.#row, {
         skipped_lines: sql`skipped_lines + ${this.#skipped}::int`,
       });
-      if (tells) await emitRelationImport(tx, row, relationImportProgressed);
+      if (isDue) await emitRelationImport(tx, row, relationImportProgressed);
     });
-    if (tells) this.#pace.emitted();
+    if (isDue) this.#pace.emitted();
     this.#done = done;
   }
 

@@ -10,7 +10,7 @@ import { isTaken } from '../addresses.ts';
 export const SIGN_UP_HOURS = 72;
 
 /**
- * The job `users.mail_sign_up`: mails the link of a registration, or tells the owner of the address that they already
+ * The job `users.mail_sign_up`: mails the link of a registration, or informs the owner of the address that they already
  * have an account. Running it again replaces the link.
  */
 export const mailSignUp = defineJob({

@@ -35,7 +35,7 @@ reject it, which deletes it: POST ${apiUrl(tx, `users/${id}/reject`)}
   }
 };
 
-/** Mails the user that an administrator approved or rejected the account. They hear it at an unconfirmed address too. */
+/** Mails the user that an administrator approved or rejected the account. The mail goes to an unconfirmed address too. */
 export const mailDecision = (tx: Tx, { email, username }: UserRow, decision: 'approved' | 'rejected'): void => {
   const text =
     decision === 'approved'

@@ -85,7 +85,7 @@ export const createIncomingHook = (root: string): IncomingHook => {
 const writeHook = (folder: string, name: string, script: string): string => {
   const file = join(folder, name);
   mkdirSync(folder, { recursive: true });
-  // Written to another file and renamed, because another process may be running the existing hook.
+  // EncodedJson to another file and renamed, because another process may be running the existing hook.
   const fresh = `${file}.${process.pid}`;
   writeFileSync(fresh, script, { mode: 0o755 });
   renameSync(fresh, file);

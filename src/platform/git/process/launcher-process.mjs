@@ -29,7 +29,7 @@ const early = new Map();
 let isEnding = false;
 
 /** @param {LauncherMessage} message */
-const tell = (message) => {
+const report = (message) => {
   if (process.connected) process.send?.(message, () => {});
 };
 
@@ -84,7 +84,7 @@ const spawnOn = ({ id, file, args, cwd, env, channel }, streams) => {
     signalGroup(id, 'SIGTERM');
     ended(id, { id, code });
   });
-  if (child.pid !== undefined) tell({ id, pid: child.pid });
+  if (child.pid !== undefined) report({ id, pid: child.pid });
   const signal = early.get(id);
   if (signal !== undefined) signalGroup(id, signal);
 };
@@ -93,7 +93,7 @@ const spawnOn = ({ id, file, args, cwd, env, channel }, streams) => {
 const ended = (id, message) => {
   running.delete(id);
   early.delete(id);
-  tell(message);
+  report(message);
   if (isEnding && running.size === 0) process.exit();
 };
 
@@ -134,4 +134,4 @@ const server = createServer({ pauseOnConnect: true, allowHalfOpen: true }, (conn
   connections.push(connection);
   startWhatIsComplete();
 });
-server.listen({ path: process.argv[2], backlog: BACKLOG }, () => tell({ ready: true }));
+server.listen({ path: process.argv[2], backlog: BACKLOG }, () => report({ ready: true }));

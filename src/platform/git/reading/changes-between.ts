@@ -37,7 +37,7 @@ export const createChangesBetween = (runner: Runner): Pick<GitReading, 'changedP
           index = Buffer.from(bytes);
           continue;
         }
-        // Where a change is may move. What a binary file contains is only told by the names of its objects.
+        // Where a change is may move. Only the names of the objects show whether a binary file changed.
         if (begins && bytes[0] === 0x40) continue;
         if (begins && index && bytes.toString('latin1', 0, 13) === 'Binary files ') hash.update(index);
         hash.update(bytes);

@@ -3,7 +3,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { MemberSource } from '../model.ts';
 
 /** Groups or projects. Their routes differ only in their place. */
-export interface Place {
+export interface SourceKind {
   readonly path: '/groups/:id' | '/projects/:id';
   readonly noun: string;
   source(ctx: Context, id: IdOrPath): Promise<MemberSource>;

@@ -1,7 +1,7 @@
 import { isList, isMapping, isScalar, type Mapping, type Value } from '../values.ts';
 
 /** A place in the CI file, such as `jobs:test:artifacts`, that collects what is wrong there. */
-export class Place {
+export class KeyPath {
   /** Empty at the root. */
   readonly path: string;
   readonly #errors: string[];
@@ -11,8 +11,8 @@ export class Place {
     this.#errors = errors;
   }
 
-  in(key: string): Place {
-    return new Place(this.#errors, this.path === '' ? key : `${this.path}:${key}`);
+  in(key: string): KeyPath {
+    return new KeyPath(this.#errors, this.path === '' ? key : `${this.path}:${key}`);
   }
 
   /** Adds an error in the wording that clients know: `jobs:test:script config should be a string`, in lower case. */
@@ -29,21 +29,21 @@ export class Place {
 }
 
 /** Returns the value as a mapping with only these keys, or null after adding an error. */
-export const readHash = (value: Value | undefined, at: Place, keys?: readonly string[]): Mapping | null => {
+export const readHash = (value: Value | undefined, at: KeyPath, keys?: readonly string[]): Mapping | null => {
   if (!isMapping(value)) return at.fail('should be a hash');
   const unknown = keys ? [...value.keys()].filter((key) => !keys.includes(key)) : [];
   return unknown.length > 0 ? at.fail(`contains unknown keys: ${unknown.join(', ')}`) : value;
 };
 
 /** The functions below read an attribute of a mapping. They return null if it is absent, or after adding an error. */
-export const readText = (hash: Mapping, key: string, at: Place): string | null => {
+export const readText = (hash: Mapping, key: string, at: KeyPath): string | null => {
   const value = hash.get(key) ?? null;
   if (value === null) return null;
   if (typeof value === 'string') return value;
   return at.fail('should be a string', words(key));
 };
 
-export const readBoolean = (hash: Mapping, key: string, at: Place): boolean | null => {
+export const readBoolean = (hash: Mapping, key: string, at: KeyPath): boolean | null => {
   const value = hash.get(key) ?? null;
   return value === null || typeof value === 'boolean' ? value : at.fail('should be a boolean value', words(key));
 };
@@ -52,20 +52,20 @@ export const readOneOf = <const T extends string>(
   hash: Mapping,
   key: string,
   allowed: readonly T[],
-  at: Place,
+  at: KeyPath,
 ): T | null => {
   const value = hash.get(key) ?? null;
   if (value === null) return null;
   return allowed.find((each) => each === value) ?? at.fail(`should be one of: ${allowed.join(', ')}`, words(key));
 };
 
-export const readTexts = (hash: Mapping, key: string, at: Place): readonly string[] | null => {
+export const readTexts = (hash: Mapping, key: string, at: KeyPath): readonly string[] | null => {
   const value = hash.get(key) ?? null;
   if (value === null) return null;
   return textsOf(value) ?? at.fail('should be an array of strings', words(key));
 };
 
-export const readTextOrTexts = (hash: Mapping, key: string, at: Place): readonly string[] | null => {
+export const readTextOrTexts = (hash: Mapping, key: string, at: KeyPath): readonly string[] | null => {
   const value = hash.get(key) ?? null;
   if (value === null) return null;
   if (typeof value === 'string') return [value];

@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import type { ApplicationRow } from '../applications.ts';
 import { scopeList } from './scopes.ts';
 
-interface AskingOptions {
+interface RequestSummaryOptions {
   readonly visit: Visit;
   readonly application: ApplicationRow;
   readonly scopes: readonly string[];
@@ -17,7 +17,10 @@ interface AskingOptions {
  * Returns the facts that a user needs before they authorise an application: who asks, as whom they are signed in, and
  * the scopes.
  */
-export const asking = async (ctx: Context, { visit, application, scopes, details }: AskingOptions): Promise<string> => {
+export const requestSummary = async (
+  ctx: Context,
+  { visit, application, scopes, details }: RequestSummaryOptions,
+): Promise<string> => {
   const { owner_id } = application;
   const owner = owner_id === null ? null : (await userSummariesByIds(ctx, [owner_id])).get(owner_id);
   const lines = [['Registered by', registrant(owner)], ['Kind', kindOf(application)], ...details] as const;
