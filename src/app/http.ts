@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
+import { sendErrorPage, wantsPage } from '#pages/error-page.ts';
 import { forRequest } from '#platform/caller.ts';
 import type { Context, Services } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
@@ -10,7 +11,7 @@ import { splitTarget } from '#platform/urls.ts';
 import { mountApiDocs } from '#rest/api-docs.ts';
 import type { Credential } from '#rest/auth.ts';
 import type { Deprecation } from '#rest/deprecation.ts';
-import { methodNotAllowed, NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
+import { answerError, methodNotAllowed, NO_SUCH_ROUTE, RestError } from '#rest/errors.ts';
 import { methodsByPath } from '#rest/methods.ts';
 import { openContext, readQuery } from '#rest/open-context.ts';
 import { type RestDependencies, registerRoutes } from '#rest/register.ts';
@@ -137,13 +138,16 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     admitV5(request, options).then(() => done(refuse()), done);
   });
   fastify.addHook('preHandler', (_request, _reply, done) => forRequest(done));
-  fastify.setNotFoundHandler((_request, reply) => sendJson(reply, 404, NO_SUCH_ROUTE));
+  fastify.setNotFoundHandler((request, reply) =>
+    wantsPage(request) ? sendErrorPage(reply, 404) : sendJson(reply, 404, NO_SUCH_ROUTE),
+  );
   fastify.setErrorHandler((error, request, reply) => {
     if (request.abortController?.signal.aborted || (request.raw.destroyed && !request.raw.complete)) {
       // The client has gone, and the error is a result of the abort.
       log.debug({ err: error, request_id: request.id }, 'request aborted by the client');
       return;
     }
+    if (request.is404 && wantsPage(request)) return void sendErrorPage(reply, answerError(error).status);
     if (sendError(reply, error).unexpected) log.error({ err: error, request_id: request.id }, 'request failed');
   });
 

@@ -10,7 +10,8 @@ export type FormErrors = Readonly<Record<string, readonly string[]>>;
 
 interface LayoutOptions {
   readonly title: string;
-  readonly visit: Visit;
+  /** Null if there is no context. The header then names no user. */
+  readonly visit: Visit | null;
   /** HTML without a heading. The layout adds one from the title. */
   readonly body: string;
   /** Whether the page needs the full width, for tables. Other pages are narrow and centred. */
@@ -32,11 +33,11 @@ export const layout = ({ title, visit, body, wide = false }: LayoutOptions): str
 <a class="skip" href="#main">Skip to the content</a>
 <header>
 <a class="brand" href="/">!${MARK}Millrace</a>
-!${visit.username === null ? '' : signedIn(visit, visit.username)}
+!${visit === null || visit.username === null ? '' : signedIn(visit, visit.username)}
 </header>
 <main id="main" tabindex="-1"!${wide ? ' class="wide"' : ''}>
 <h1>${title}</h1>
-!${visit.notice === null ? '' : notice('done', visit.notice)}
+!${visit === null || visit.notice === null ? '' : notice('done', visit.notice)}
 !${body}
 </main>
 </body>

@@ -9,6 +9,7 @@ import { answerError } from '#rest/errors.ts';
 import { noParameters, type Parameters, parseForm } from '#rest/nested.ts';
 import { pathReader, routerPaths } from '#rest/wildcards.ts';
 import { icon, stylesheet } from './assets.ts';
+import { errorTexts, guard, sendErrorPage } from './error-page.ts';
 import { html, layout } from './html.ts';
 import type { Page, PageResponse } from './page.ts';
 import { Visit } from './visit.ts';
@@ -128,21 +129,10 @@ const explain = (
   headers: Readonly<Record<string, string>>,
   error: unknown,
 ): PageResponse => {
-  const [title, otherwise] = TITLES[status] ?? (status < 500 ? WRONG : FAILED);
+  const [title, otherwise] = errorTexts(status);
   const said = error instanceof DomainError ? error.message.replace(/^\d{3} [A-Z][\w ]*?(?: - |$)/, '') : '';
   const body = html`<p>${said === '' ? otherwise : said}</p><p><a href="/">Go to the start page</a></p>`;
   return visit.show(layout({ title, visit, body }), { status, headers });
-};
-
-const WRONG = ['That did not work', 'The request could not be understood.'] as const;
-const FAILED = ['Something went wrong', 'That is our fault, not yours. Try again in a moment.'] as const;
-const TITLES: Readonly<Record<number, readonly [string, string]>> = {
-  401: ['Please sign in', 'You must sign in to see this page.'],
-  403: ['Not allowed', 'You do not have permission to do that.'],
-  404: ['Not found', 'This page does not exist, or you do not have permission to see it.'],
-  422: ['That did not work', 'That is not possible.'],
-  429: ['Too many attempts', 'Wait a while, then try again.'],
-  503: ['Not available', 'The hub is temporarily unavailable. Try again in a moment.'],
 };
 
 /** Shows an error from before a context exists, such as a lost database connection or a form that is too large. */
@@ -154,28 +144,12 @@ const showError = (
 ): FastifyReply => {
   const { status, headers, unexpected } = answerError(error);
   if (unexpected) services.log.error({ err: error, request_id: request.id }, 'a page failed');
-  const [title, text] = TITLES[status] ?? (status < 500 ? WRONG : FAILED);
-  setHeaders(reply);
-  for (const [name, value] of Object.entries(headers)) reply.header(name, value);
-  return reply
-    .code(status)
-    .type('text/html; charset=utf-8')
-    .header('Content-Security-Policy', "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'")
-    .send(
-      html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Millrace</title><link rel="stylesheet" href="${stylesheet.path}"></head><body><main><h1>${title}</h1><p>${text}</p></main></body></html>`,
-    );
+  return sendErrorPage(reply, status, headers);
 };
 
 const send = (reply: FastifyReply, visit: Visit, { status, headers, body }: PageResponse): FastifyReply => {
-  setHeaders(reply);
+  guard(reply);
   for (const [name, value] of Object.entries(headers)) reply.header(name, value);
   if (visit.setCookies.length > 0) reply.header('Set-Cookie', [...visit.setCookies]);
   return reply.code(status).send(body);
-};
-
-const setHeaders = (reply: FastifyReply): void => {
-  reply.header('Cache-Control', 'no-store');
-  reply.header('Referrer-Policy', 'no-referrer');
-  reply.header('X-Content-Type-Options', 'nosniff');
-  reply.header('X-Frame-Options', 'DENY');
 };

@@ -114,7 +114,7 @@ export class Visit {
       headers: {
         ...headers,
         'Content-Type': 'text/html; charset=utf-8',
-        'Content-Security-Policy': policy(leadsAway),
+        'Content-Security-Policy': securityPolicy({ leadsAway }),
       },
       body: html,
     };
@@ -141,5 +141,6 @@ export class Visit {
   }
 }
 
-const policy = (leadsAway: boolean): string =>
+/** Returns the `Content-Security-Policy` of a page. */
+export const securityPolicy = ({ leadsAway = false }: Pick<ShowOptions, 'leadsAway'> = {}): string =>
   `default-src 'none'; style-src 'self'; img-src 'self' data:; ${leadsAway ? '' : "form-action 'self'; "}frame-ancestors 'none'; base-uri 'none'`;

@@ -43,6 +43,30 @@ describe('every page', () => {
     expect(headers.get('content-security-policy')).toBe(POLICY);
   });
 
+  it('that does not exist is an HTML page for browsers, and JSON for API clients', async () => {
+    const accept = 'text/html,application/xhtml+xml,*/*;q=0.8';
+    for (const path of ['/nowhere', '/group/project', '/-/nothing?a=1']) {
+      const page = await fetch(app().url + path, { headers: { accept } });
+      expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8']);
+      expectGuarded(page.headers);
+      expect(page.headers.get('content-security-policy')).toBe(POLICY);
+      expect(await page.text()).toContain('<h1>Not found</h1>');
+      for (const wanted of ['*/*', 'application/json']) {
+        const answer = await fetch(app().url + path, { headers: { accept: wanted } });
+        expect([answer.status, await answer.json()]).toEqual([404, { error: '404 Not Found' }]);
+      }
+    }
+    const head = await fetch(`${app().url}/nowhere`, { method: 'HEAD', headers: { accept } });
+    expect([head.status, await head.text()]).toEqual([404, '']);
+    for (const [method, path] of [
+      ['GET', '/api/v4/nowhere'],
+      ['POST', '/nowhere'],
+    ] as const) {
+      const answer = await fetch(app().url + path, { method, headers: { accept } });
+      expect([path, answer.status, await answer.json()]).toEqual([path, 404, { error: '404 Not Found' }]);
+    }
+  });
+
   it('requires a CSRF token for every change', async () => {
     const { visitor } = await signedIn(app());
     const other = await signedIn(app());
