@@ -6,16 +6,36 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
+import { mapRecord } from '#platform/map-record.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
-import { FLAGS, MAX_FILE_SIZE, PATTERNS, type PushRule, type PushRuleAttributes } from './model.ts';
+import {
+  FLAGS,
+  type Flag,
+  MAX_FILE_SIZE,
+  PATTERNS,
+  type Pattern,
+  type PushRule,
+  type PushRuleAttributes,
+} from './model.ts';
 import { pushRulesOf } from './queries.ts';
 
-type ObjectFields = PothosSchemaTypes.ObjectFieldBuilder<Types, PushRule>;
-
-const flag = (t: ObjectFields, name: keyof typeof FLAGS) =>
-  t.exposeBoolean(name, { nullable: false, description: `Refuses: ${FLAGS[name]}` });
-const pattern = (t: ObjectFields, name: keyof typeof PATTERNS) =>
-  t.exposeString(name, { nullable: false, description: PATTERNS[name] });
+/** The attributes by the names of their fields and inputs. */
+const FLAG_FIELDS = {
+  commitCommitterCheck: 'commit_committer_check',
+  commitCommitterNameCheck: 'commit_committer_name_check',
+  rejectUnsignedCommits: 'reject_unsigned_commits',
+  rejectNonDcoCommits: 'reject_non_dco_commits',
+  denyDeleteTag: 'deny_delete_tag',
+  memberCheck: 'member_check',
+  preventSecrets: 'prevent_secrets',
+} as const satisfies Record<string, Flag>;
+const PATTERN_FIELDS = {
+  commitMessageRegex: 'commit_message_regex',
+  commitMessageNegativeRegex: 'commit_message_negative_regex',
+  branchNameRegex: 'branch_name_regex',
+  authorEmailRegex: 'author_email_regex',
+  fileNameRegex: 'file_name_regex',
+} as const satisfies Record<string, Pattern>;
 
 const PushRuleRef = builder.objectRef<PushRule>('PushRule').implement({
   description: 'Rules for pushes to a project, or to all projects below a group.',
@@ -23,18 +43,12 @@ const PushRuleRef = builder.objectRef<PushRule>('PushRule').implement({
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: (rule) => gid('PushRule', rule.id) }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
-    commitCommitterCheck: flag(t, 'commit_committer_check'),
-    commitCommitterNameCheck: flag(t, 'commit_committer_name_check'),
-    rejectUnsignedCommits: flag(t, 'reject_unsigned_commits'),
-    rejectNonDcoCommits: flag(t, 'reject_non_dco_commits'),
-    commitMessageRegex: pattern(t, 'commit_message_regex'),
-    commitMessageNegativeRegex: pattern(t, 'commit_message_negative_regex'),
-    branchNameRegex: pattern(t, 'branch_name_regex'),
-    authorEmailRegex: pattern(t, 'author_email_regex'),
-    fileNameRegex: pattern(t, 'file_name_regex'),
-    denyDeleteTag: flag(t, 'deny_delete_tag'),
-    memberCheck: flag(t, 'member_check'),
-    preventSecrets: flag(t, 'prevent_secrets'),
+    ...mapRecord(FLAG_FIELDS, (name: Flag) =>
+      t.exposeBoolean(name, { nullable: false, description: `Refuses: ${FLAGS[name]}` }),
+    ),
+    ...mapRecord(PATTERN_FIELDS, (name: Pattern) =>
+      t.exposeString(name, { nullable: false, description: PATTERNS[name] }),
+    ),
     maxFileSize: t.exposeInt('max_file_size', { nullable: false, description: MAX_FILE_SIZE }),
   }),
 });
@@ -61,59 +75,26 @@ projectField('pushRule', JUDGED, (t) =>
 
 type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
-const attributeFields = (t: InputFields) => {
-  const on = (name: keyof typeof FLAGS) => t.boolean({ description: `Refuse: ${FLAGS[name]}` });
-  const like = (name: keyof typeof PATTERNS) => t.string({ description: PATTERNS[name] });
-  return {
-    commitCommitterCheck: on('commit_committer_check'),
-    commitCommitterNameCheck: on('commit_committer_name_check'),
-    rejectUnsignedCommits: on('reject_unsigned_commits'),
-    rejectNonDcoCommits: on('reject_non_dco_commits'),
-    commitMessageRegex: like('commit_message_regex'),
-    commitMessageNegativeRegex: like('commit_message_negative_regex'),
-    branchNameRegex: like('branch_name_regex'),
-    authorEmailRegex: like('author_email_regex'),
-    fileNameRegex: like('file_name_regex'),
-    denyDeleteTag: on('deny_delete_tag'),
-    memberCheck: on('member_check'),
-    preventSecrets: on('prevent_secrets'),
-    maxFileSize: t.int({ description: MAX_FILE_SIZE }),
-  };
-};
-
-type Given<T> = T | null | undefined;
-
-interface AttributeInput {
-  readonly commitCommitterCheck?: Given<boolean>;
-  readonly commitCommitterNameCheck?: Given<boolean>;
-  readonly rejectUnsignedCommits?: Given<boolean>;
-  readonly rejectNonDcoCommits?: Given<boolean>;
-  readonly commitMessageRegex?: Given<string>;
-  readonly commitMessageNegativeRegex?: Given<string>;
-  readonly branchNameRegex?: Given<string>;
-  readonly authorEmailRegex?: Given<string>;
-  readonly fileNameRegex?: Given<string>;
-  readonly denyDeleteTag?: Given<boolean>;
-  readonly memberCheck?: Given<boolean>;
-  readonly preventSecrets?: Given<boolean>;
-  readonly maxFileSize?: Given<number>;
-}
-
-const attributesOf = (input: AttributeInput): PushRuleAttributes => ({
-  commit_committer_check: input.commitCommitterCheck ?? undefined,
-  commit_committer_name_check: input.commitCommitterNameCheck ?? undefined,
-  reject_unsigned_commits: input.rejectUnsignedCommits ?? undefined,
-  reject_non_dco_commits: input.rejectNonDcoCommits ?? undefined,
-  commit_message_regex: input.commitMessageRegex,
-  commit_message_negative_regex: input.commitMessageNegativeRegex,
-  branch_name_regex: input.branchNameRegex,
-  author_email_regex: input.authorEmailRegex,
-  file_name_regex: input.fileNameRegex,
-  deny_delete_tag: input.denyDeleteTag ?? undefined,
-  member_check: input.memberCheck ?? undefined,
-  prevent_secrets: input.preventSecrets ?? undefined,
-  max_file_size: input.maxFileSize,
+const attributeFields = (t: InputFields) => ({
+  ...mapRecord(FLAG_FIELDS, (name: Flag) => t.boolean({ description: `Refuse: ${FLAGS[name]}` })),
+  ...mapRecord(PATTERN_FIELDS, (name: Pattern) => t.string({ description: PATTERNS[name] })),
+  maxFileSize: t.int({ description: MAX_FILE_SIZE }),
 });
+
+type AttributeInput = { readonly [F in keyof typeof FLAG_FIELDS]?: boolean | null | undefined } & {
+  readonly [F in keyof typeof PATTERN_FIELDS]?: string | null | undefined;
+} & { readonly maxFileSize?: number | null | undefined };
+
+const attributesOf = (input: AttributeInput): PushRuleAttributes => {
+  const attributes: { -readonly [K in keyof PushRuleAttributes]: PushRuleAttributes[K] } = {};
+  mapRecord(FLAG_FIELDS, (name: Flag, field) => {
+    attributes[name] = input[field] ?? undefined;
+  });
+  mapRecord(PATTERN_FIELDS, (name: Pattern, field) => {
+    attributes[name] = input[field];
+  });
+  return { ...attributes, max_file_size: input.maxFileSize };
+};
 
 for (const kind of ['group', 'project'] as const) {
   const pathField = (t: InputFields) => ({ [`${kind}Path`]: t.id({ required: true }) });

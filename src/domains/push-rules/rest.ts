@@ -1,4 +1,5 @@
 import type { ContainerKind } from '#domains/planning/container.ts';
+import { mapRecord } from '#platform/map-record.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
@@ -7,22 +8,10 @@ import { findPushRule, getPushRule } from './queries.ts';
 import { pushRuleRecords } from './record.ts';
 
 const tag = 'Push rules';
-const flag = (name: keyof typeof FLAGS) => boolean().optional().describe(`Refuse: ${FLAGS[name]}`);
-const pattern = (name: keyof typeof PATTERNS) => text().nullish().describe(PATTERNS[name]);
 
 const attributes = {
-  commit_committer_check: flag('commit_committer_check'),
-  commit_committer_name_check: flag('commit_committer_name_check'),
-  reject_unsigned_commits: flag('reject_unsigned_commits'),
-  reject_non_dco_commits: flag('reject_non_dco_commits'),
-  commit_message_regex: pattern('commit_message_regex'),
-  commit_message_negative_regex: pattern('commit_message_negative_regex'),
-  branch_name_regex: pattern('branch_name_regex'),
-  author_email_regex: pattern('author_email_regex'),
-  file_name_regex: pattern('file_name_regex'),
-  deny_delete_tag: flag('deny_delete_tag'),
-  member_check: flag('member_check'),
-  prevent_secrets: flag('prevent_secrets'),
+  ...mapRecord(FLAGS, (refused) => boolean().optional().describe(`Refuse: ${refused}`)),
+  ...mapRecord(PATTERNS, (description) => text().nullish().describe(description)),
   max_file_size: integer().nullish().describe(MAX_FILE_SIZE),
 };
 
