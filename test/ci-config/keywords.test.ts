@@ -138,7 +138,6 @@ describe('keywords of a job', () => {
       id_tokens: { TOKEN: { aud: ['https://vault'] }, OTHER: { aud: ['a', 'b'] } },
       hooks: { pre_get_sources_script: ['date'] },
       parallel: null,
-      inherit_variables: ['GLOBAL'],
     });
     expect(jobs.stop).toMatchObject({ when: 'manual', allow_failure: true, retry: { max: 1, when: ['always'] } });
     expect(jobs.later).toMatchObject({

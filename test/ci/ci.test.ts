@@ -92,6 +92,8 @@ describe('pipelines', () => {
     expect(await names('jobs?scope[]=failed&scope[]=success')).toEqual(['a', 'b']);
     expect(await names('bridges')).toEqual(['c', 'd']);
     expect(await names('bridges?scope[]=running')).toEqual(['d']);
+    expect(await names('trigger_jobs')).toEqual(['c', 'd']);
+    expect(await names('trigger_jobs?scope=failed')).toEqual(['c']);
   });
 
   it('report coverage and warnings from their jobs', async () => {
@@ -250,6 +252,7 @@ describe('access to pipelines and jobs', () => {
       `/pipelines/${pipeline.id}`,
       `/pipelines/${pipeline.id}/jobs`,
       `/pipelines/${pipeline.id}/bridges`,
+      `/pipelines/${pipeline.id}/trigger_jobs`,
       '/pipelines/latest',
       '/jobs',
       `/jobs/${pipeline.jobs[0]}`,

@@ -64,7 +64,7 @@ const OPENS_TO_JOBS = [
   'POST /projects/:id(/ref/:ref)?/trigger/pipeline',
   '[A-Z]+ /projects/:id/(environments|deployments)(/.*)?',
   'GET /projects/:id/jobs/(artifacts/.*|:[a-z_]+/artifacts.*)',
-  'GET /projects/:id/pipelines(/latest|/:pipeline_id(/jobs|/bridges)?)?',
+  'GET /projects/:id/pipelines(/latest|/:pipeline_id(/jobs|/bridges|/trigger_jobs)?)?',
   '[A-Z]+ /projects/:id/releases(/.*)?',
 ].map((pattern) => new RegExp(`^${pattern}$`));
 const isOpenToJobs = ({ method, path }: Route) => OPENS_TO_JOBS.some((pattern) => pattern.test(`${method} ${path}`));

@@ -138,8 +138,6 @@ export interface CompiledJob {
   readonly hooks: { readonly pre_get_sources_script: readonly string[] };
   /** 1-based. */
   readonly parallel: { readonly index: number; readonly total: number } | null;
-  /** Whether variables of the pipeline, that is of triggers and people, reach the job, and those of the file. */
-  readonly inherit_variables: boolean | readonly string[];
 }
 
 /** A job whose file sets nothing. */
@@ -173,7 +171,6 @@ export const EMPTY_JOB: CompiledJob = {
   id_tokens: {},
   hooks: { pre_get_sources_script: [] },
   parallel: null,
-  inherit_variables: true,
 };
 
 export interface Need {

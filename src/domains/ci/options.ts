@@ -91,7 +91,6 @@ const options: z.ZodType<CompiledJob> = z.object({
   id_tokens: z.record(z.string(), z.object({ aud: texts })),
   hooks: z.object({ pre_get_sources_script: texts }),
   parallel: z.object({ index: z.number(), total: z.number() }).nullable(),
-  inherit_variables: z.union([z.boolean(), texts]),
 });
 
 /**

@@ -34,6 +34,25 @@ const statuses = commaList(oneOf(CI_STATUSES)).optional();
 const ofPipeline = { id: idOrPath(), pipeline_id: integer({ min: 1 }) };
 const name = text({ max: 1_000 }).optional();
 
+const bridgesRoute = (word: 'bridges' | 'trigger_jobs', summary: string): Route =>
+  listRoute({
+    path: `/projects/:id/pipelines/:pipeline_id/${word}`,
+    tag,
+    summary,
+    auth: 'optional',
+    jobTokens: true,
+    paging: 'offset',
+    input: { ...ofPipeline, scope: statuses },
+    item: bridgeRecord,
+    run: async (ctx, { id, pipeline_id, scope }, page) => {
+      const project = await getProject(ctx, id);
+      await getPipeline(ctx, project, pipeline_id);
+      const list = listJobs(ctx, project, { pipeline_id, statuses: scope, kinds: ['bridge'], retried: false });
+      const found = await readPage(list, page);
+      return { ...found, items: await toBridges(ctx, project, found.items) };
+    },
+  });
+
 export const routes = [
   listRoute({
     path: '/projects/:id/pipelines',
@@ -111,23 +130,8 @@ export const routes = [
       return { ...found, items: await toJobs(ctx, project, found.items) };
     },
   }),
-  listRoute({
-    path: '/projects/:id/pipelines/:pipeline_id/bridges',
-    tag,
-    summary: 'List the jobs of a pipeline that started other pipelines',
-    auth: 'optional',
-    jobTokens: true,
-    paging: 'offset',
-    input: { ...ofPipeline, scope: statuses },
-    item: bridgeRecord,
-    run: async (ctx, { id, pipeline_id, scope }, page) => {
-      const project = await getProject(ctx, id);
-      await getPipeline(ctx, project, pipeline_id);
-      const list = listJobs(ctx, project, { pipeline_id, statuses: scope, kinds: ['bridge'], retried: false });
-      const found = await readPage(list, page);
-      return { ...found, items: await toBridges(ctx, project, found.items) };
-    },
-  }),
+  bridgesRoute('bridges', 'List the jobs of a pipeline that started other pipelines'),
+  bridgesRoute('trigger_jobs', 'List the jobs of a pipeline that started other pipelines, under the newer name'),
   listRoute({
     path: '/projects/:id/jobs',
     tag,

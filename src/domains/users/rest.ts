@@ -33,7 +33,7 @@ const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
 /** The attributes that administrators may set, at creation and later. */
 const attributes = {
   admin: boolean().optional(),
-  auditor: boolean().optional(),
+  auditor: boolean().optional().describe('Stored and shown. It grants no access.'),
   avatar: avatarUpload.nullish(),
   bio: text().nullish(),
   can_create_group: boolean().optional(),

@@ -156,7 +156,6 @@ const readCommon = (name: string, hash: Mapping, at: KeyPath, inherit: Inheritan
       interruptible: readBoolean(hash, 'interruptible', at) ?? false,
       resource_group: readText(hash, 'resource_group', at),
       environment: readEnvironment(hash.get('environment'), at.in('environment')),
-      inherit_variables: inherit.variables,
     },
   };
 };

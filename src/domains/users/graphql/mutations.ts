@@ -8,7 +8,7 @@ import { getUser } from '../queries.ts';
 /** The attributes that administrators may set, at creation and later. */
 const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   admin: t.boolean(),
-  auditor: t.boolean(),
+  auditor: t.boolean({ description: 'Stored and shown. It grants no access.' }),
   bio: t.string(),
   canCreateGroup: t.boolean(),
   colorSchemeId: t.int(),
