@@ -113,7 +113,9 @@ test('faces leave the decision who may do what to the domain', async () => {
     const path = join(entry.parentPath, entry.name);
     const isFace = /^[^/]+\/(rest|record|graphql|pages)(\.ts$|\/)/.test(relative(domains, path));
     if (!isFace || !entry.name.endsWith('.ts')) continue;
-    for (const [, names = '', from = ''] of (await readFile(path, 'utf8')).matchAll(/^import \{([^}]+)\} from '(.+)'/gm)) {
+    for (const [, names = '', from = ''] of (await readFile(path, 'utf8')).matchAll(
+      /^import \{([^}]+)\} from '(.+)'/gm,
+    )) {
       // `requireUser` returns the id of the caller.
       const decides = from.endsWith('/policy.ts')
         ? /\brequire(?!User\b)[A-Z]\w*/

@@ -43,16 +43,12 @@ import {
   removeDue as removeDueProjects,
   removeUnknownRepositories,
 } from '#domains/projects/jobs.ts';
-import {
-  deleteMergedBranches,
-  detectLanguages,
-  detectMissingLanguages,
-  forgetFetches,
-  packRepository,
-  refreshStatistics,
-  settleFirstPush,
-  settlePushes,
-} from '#domains/repositories/jobs.ts';
+import { forgetFetches } from '#domains/repositories/fetches.ts';
+import { detectLanguages, detectMissingLanguages } from '#domains/repositories/languages.ts';
+import { deleteMergedBranches } from '#domains/repositories/merged-branches.ts';
+import { packRepository } from '#domains/repositories/packing.ts';
+import { settleFirstPush, settlePushes } from '#domains/repositories/pushes.ts';
+import { refreshStatistics } from '#domains/repositories/upkeep.ts';
 import { sweepSamlRequests } from '#domains/saml/jobs.ts';
 import { findDueSchedules, runSchedule } from '#domains/schedules/jobs.ts';
 import { emitExpiringTokens } from '#domains/service-accounts/expiring.ts';

@@ -134,7 +134,7 @@ describe('git push -o merge_request.*', () => {
     ]);
   });
 
-  it('prints the address of the branch's merge request', async () => {
+  it('prints the address of the merge request', async () => {
     const { push, tree, pushAs, remote, project, owner, path } = await setUp();
     await push('mr.create');
     await commitFile(tree, 'more.txt', 'x', 'More');

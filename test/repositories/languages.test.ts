@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { detectMissingLanguages } from '#domains/repositories/jobs.ts';
 import { loadCatalogue } from '#domains/repositories/languages/catalogue.ts';
 import { interpreterOf, Tally } from '#domains/repositories/languages/tally.ts';
+import { detectMissingLanguages } from '#domains/repositories/languages.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
 import { remoteOf, runGit, useFolder, workTree } from './support.ts';

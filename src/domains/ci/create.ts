@@ -17,8 +17,6 @@ import { processPipeline } from './processing.ts';
 import { findPipelineByKey, type PipelineRow, pipelinesByIds } from './queries.ts';
 import { pipelineRef, removePipelineRefs } from './refs.ts';
 
-export type { PipelineVariable } from './creation/insert.ts';
-
 export interface NewPipeline extends CompileRequest {
   /** The name of a branch or tag, or its full ref. Of a merge request its source branch. */
   readonly ref: string;

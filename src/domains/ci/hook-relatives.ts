@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { definePort } from '#platform/port.ts';
 import { webUrl } from '#platform/urls.ts';
 import { artifactsOfJobs } from './artifacts-of-jobs.ts';
-import type { PipelineVariable } from './create.ts';
+import type { PipelineVariable } from './creation/insert.ts';
 import { pipelineVariables } from './pipeline-variables.ts';
 import { pipelinesByIds } from './queries.ts';
 

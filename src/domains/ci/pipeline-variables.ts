@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import type { PipelineVariable } from './create.ts';
+import type { PipelineVariable } from './creation/insert.ts';
 import { openValue } from './sealed-values.ts';
 
 /** Returns the variables that were given to the pipeline, without checking access. */

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { GroupRow } from '#domains/groups/queries.ts';
+import { isOwnScope } from '#domains/planning/list-filter.ts';
 import { issueIsVisible, issueIsVisibleIn } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
@@ -26,8 +27,7 @@ export type IssueScope =
  */
 export const listIssues = (ctx: Context, scope: IssueScope, filter: IssueFilter = {}): List<IssueRow> => {
   if (scope === 'everywhere') {
-    const isOwn = (filter.scope ?? 'all') !== 'all';
-    if (isOwn && ctx.actor.userId === null) throw unauthenticated();
+    if (isOwnScope(filter.scope) && ctx.actor.userId === null) throw unauthenticated();
   } else if ('project' in scope) requireAbility(ctx, scope.project, 'read_issue');
   const direction = filter.sort ?? 'desc';
   const query = withFilter(ctx, issuesIn(ctx, scope), filter);

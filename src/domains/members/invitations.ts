@@ -20,7 +20,7 @@ import {
   invitationDeleted,
   invitationUpdated,
 } from './events.ts';
-import { checkExpiry, checkLevel, joinSource, lockManaged, lockSource, placed } from './joining.ts';
+import { checkExpiry, checkLevel, isOfSource, joinSource, lockManaged, lockSource, placed } from './joining.ts';
 import { wantsMails } from './mails.ts';
 import { groupSource, type MemberSource, projectSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
@@ -52,7 +52,7 @@ export interface NewInvitation {
 /** Lists the open invitations. Requires the right to manage members. @throws DomainError `forbidden` */
 export const listInvitations = (ctx: Context, source: MemberSource, search?: string): List<InvitationRow> => {
   requireAdminMembers(ctx, source);
-  return listOf(ctx.db, invitations(ctx, search).where(isPlaced(source)), BY_ID, 'asc');
+  return listOf(ctx.db, invitations(ctx, search).where(isOfSource(source)), BY_ID, 'asc');
 };
 
 /** Lists the open invitations of many groups or projects whose members the caller manages. */
@@ -235,16 +235,11 @@ const sourceOf = async (ctx: Context, row: InvitationRow): Promise<MemberSource 
   return row.project_id === null ? null : projectSource(await getProject(asHub, { id: row.project_id }));
 };
 
-const isPlaced = (source: MemberSource) =>
-  source.kind === 'group'
-    ? sql<boolean>`namespace_id = ${source.group.id}`
-    : sql<boolean>`project_id = ${source.project.id}`;
-
 const find = (tx: Tx, source: MemberSource, email: string) =>
   tx.db
     .selectFrom('invitations')
     .select(COLUMNS)
-    .where(isPlaced(source))
+    .where(isOfSource(source))
     .where(sql<boolean>`lower(email) = lower(${email})`);
 
 const eventOf = (source: MemberSource, row: InvitationRow) => {

@@ -63,10 +63,14 @@ export type MemberTableRow = Selectable<Members>;
 export const placed = (source: MemberSource) =>
   source.kind === 'group' ? { namespace_id: source.group.id } : { project_id: source.project.id };
 
-export const isMember = (source: MemberSource, userId: number) =>
+/** Requires that the row is of the group or project. */
+export const isOfSource = (source: MemberSource) =>
   source.kind === 'group'
-    ? sql<boolean>`namespace_id = ${source.group.id} and user_id = ${userId}`
-    : sql<boolean>`project_id = ${source.project.id} and user_id = ${userId}`;
+    ? sql<boolean>`namespace_id = ${source.group.id}`
+    : sql<boolean>`project_id = ${source.project.id}`;
+
+export const isMember = (source: MemberSource, userId: number) =>
+  sql<boolean>`${isOfSource(source)} and user_id = ${userId}`;
 
 /** Returns the direct membership, unless it has expired. */
 export const findRow = async (tx: Tx, source: MemberSource, userId: number): Promise<MemberTableRow | undefined> =>

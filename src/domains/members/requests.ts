@@ -9,7 +9,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { accessDenied, accessRequested, accessWithdrawn, type MemberPayload } from './events.ts';
-import { checkLevel, findRow, isMember, joinSource, lockManaged, lockSource, placed } from './joining.ts';
+import { checkLevel, findRow, isMember, isOfSource, joinSource, lockManaged, lockSource, placed } from './joining.ts';
 import { notifyManagers } from './mails.ts';
 import { levelOn, type MemberSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';
@@ -24,7 +24,7 @@ export interface AccessRequestRow {
 /** Lists the access requests, oldest first. Requires the right to manage members. @throws DomainError `forbidden` */
 export const listAccessRequests = (ctx: Context, source: MemberSource): List<AccessRequestRow> => {
   requireAdminMembers(ctx, source);
-  return listOf(ctx.db, requests(ctx).where(isPlaced(source)), BY_ID, 'asc');
+  return listOf(ctx.db, requests(ctx).where(isOfSource(source)), BY_ID, 'asc');
 };
 
 /** Lists the access requests of many groups or projects whose members the caller manages. */
@@ -103,11 +103,6 @@ export const denyRequest = async (ctx: Context, given: MemberSource, userId: num
     tx.emit(withdraws ? accessWithdrawn : accessDenied, await eventOf(tx, source, row));
   });
 };
-
-const isPlaced = (source: MemberSource) =>
-  source.kind === 'group'
-    ? sql<boolean>`namespace_id = ${source.group.id}`
-    : sql<boolean>`project_id = ${source.project.id}`;
 
 const takeRequest = async (tx: Tx, source: MemberSource, userId: number): Promise<AccessRequestRow> => {
   const row = await tx.db

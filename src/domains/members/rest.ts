@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
+import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { isOwnScope } from '#domains/planning/list-filter.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -45,8 +46,7 @@ export const listVisibleMergeRequests = (
     readonly non_archived?: boolean | undefined;
   } = {},
 ): List<MergeRequestRow> => {
-  const isOwn = (filter.scope ?? 'all') !== 'all';
-  if (isOwn && group_id === undefined && ctx.actor.userId === null) throw unauthenticated();
+  if (isOwnScope(filter.scope) && group_id === undefined && ctx.actor.userId === null) throw unauthenticated();
   return findMergeRequests(ctx, filter, { group_id, non_archived }, selected(ALL_COLUMNS));
 };
 

@@ -72,7 +72,7 @@ const fire = async (
     ...rest,
     inputs_are_texts: hasOnlyTexts(http),
     variables: variables && { ...variables },
-    hook: http.headers['x-gitlab-event'],
+    hook: http.headers['x-gitlab-event']?.toString(),
   };
   return toPipeline(ctx, await fireTrigger(ctx, id, given));
 };

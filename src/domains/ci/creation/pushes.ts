@@ -12,7 +12,8 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mapLimit } from '#platform/map-limit.ts';
-import { createPipeline, type PipelineVariable } from '../create.ts';
+import { createPipeline } from '../create.ts';
+import type { PipelineVariable } from './insert.ts';
 import { asksToSkip } from './skipping.ts';
 
 /** A push of more branches and tags creates pipelines for the first of them only (reference: ci §2). */

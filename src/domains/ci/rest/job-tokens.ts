@@ -7,7 +7,13 @@ import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, idOrPath, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
-import { admitJobs, getJobTokenScope, listAdmittedGroups, listAdmittedProjects, refuseJobs } from '../job-token-scope.ts';
+import {
+  admitJobs,
+  getJobTokenScope,
+  listAdmittedGroups,
+  listAdmittedProjects,
+  refuseJobs,
+} from '../job-token-scope.ts';
 import { jobByIdIn } from '../queries.ts';
 import { jobRecord, toJobs } from '../record.ts';
 

@@ -9,15 +9,12 @@ import {
 } from '#domains/approvals/graphql.ts';
 import { canReadApprovals } from '#domains/approvals/policy.ts';
 import { loadProject } from '#domains/projects/graphql.ts';
-import { getProject } from '#domains/projects/queries.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
 import { MergeRequestRef } from '../graphql.ts';
-import { getMergeRequest } from '../queries.ts';
 import { createMergeRequestRule, deleteMergeRequestRule, updateMergeRequestRule } from '../reviewing/approval-rules.ts';
+import { findNamed as find, named } from './named.ts';
 
 const rulesOf = rulesLoader('merge_request_id');
 
@@ -38,20 +35,10 @@ builder.objectField(MergeRequestRef, 'approvalRules', (t) =>
   ),
 );
 
-const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
-  projectPath: t.id({ required: true }),
-  iid: t.string({ required: true }),
-});
 const existing = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   ...named(t),
   id: t.field({ type: 'ApprovalMergeRequestRuleID', required: true }),
 });
-
-const find = async (ctx: Context, input: { readonly projectPath: string | number; readonly iid: string }) => {
-  const project = await getProject(ctx, { path: String(input.projectPath) });
-  if (!/^\d{1,9}$/.test(input.iid)) throw notFound('Merge Request');
-  return { project, row: await getMergeRequest(ctx, project, Number(input.iid)) };
-};
 
 mutationField('approvalMergeRequestRuleCreate', {
   description: 'Creates an approval rule of a merge request. From then on its own rules count.',

@@ -3,19 +3,19 @@ import { ApprovalRuleType, ReportType } from '#domains/approvals/graphql.ts';
 import { type ApprovalState, approvalStates, type RuleState } from '#domains/approvals/state.ts';
 import { loadProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import type { ProjectRow } from '#domains/projects/queries.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
 import { approveMergeRequest, mayApprove, reviewMergeRequest, unapproveMergeRequest } from '../approving.ts';
 import { mergeRequestApproved, mergeRequestReviewed, mergeRequestUnapproved } from '../events.ts';
 import { MergeRequestPermissions, MergeRequestRef } from '../graphql.ts';
 import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
+import { findNamed, type Named, named } from './named.ts';
 import { followMergeRequest } from './subscriptions.ts';
 
 const loadState: (ctx: Context, id: number) => Promise<ApprovalState | null> = loader(approvalStates);
@@ -97,22 +97,15 @@ builder.objectField(MergeRequestPermissions, 'canApprove', (t) =>
   }),
 );
 
-/** The inputs that name a merge request. */
-const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
-  projectPath: t.id({ required: true }),
-  iid: t.string({ required: true }),
-});
-
 /** Finds the merge request, changes it, and returns it as it is then. Repeating a change is not an error. */
 const change = async (
   ctx: Context,
-  { projectPath, iid }: { readonly projectPath: string; readonly iid: string },
+  input: Named,
   run: (project: ProjectRow, row: MergeRequestRow) => Promise<unknown>,
 ): Promise<{ readonly mergeRequest: MergeRequestRow }> => {
-  const project = await getProject(ctx, { path: projectPath });
-  if (!/^\d{1,9}$/.test(iid)) throw notFound('Merge Request');
-  await run(project, await getMergeRequest(ctx, project, Number(iid)));
-  return { mergeRequest: await getMergeRequest(ctx, project, Number(iid)) };
+  const { project, row } = await findNamed(ctx, input);
+  await run(project, row);
+  return { mergeRequest: await getMergeRequest(ctx, project, row.iid) };
 };
 
 mutationField('mergeRequestApprove', {

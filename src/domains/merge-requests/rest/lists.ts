@@ -26,8 +26,7 @@ export const listRoutes = [
     input: { ...filters, scope: scope.default('created_by_me') },
     rules,
     item: anyMergeRequestRecord,
-    run: (ctx, input, page) =>
-      mergeRequestPage(ctx, listVisibleMergeRequests(ctx, filterOf(input)), page, input, null),
+    run: (ctx, input, page) => mergeRequestPage(ctx, listVisibleMergeRequests(ctx, filterOf(input)), page, input, null),
   }),
   listRoute({
     path: '/groups/:id/merge_requests',

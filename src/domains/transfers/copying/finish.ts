@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { protectDefaultBranch } from '#domains/projects/protection.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import { refreshStatistics } from '#domains/repositories/jobs.ts';
+import { refreshStatistics } from '#domains/repositories/upkeep.ts';
 import type { Context } from '#platform/context.ts';
 import { emitImport } from '../emit-progress.ts';
 import { importFinished } from '../events.ts';

@@ -1,10 +1,10 @@
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { getProject } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { subscriptionField, type Update, updateFields, updateOf } from '#graphql/subscription.ts';
 import { RELATION_IMPORT_KINDS, type RelationImportState, relationImportState } from '../events.ts';
+import { getProjectOfTransfers } from '../queries.ts';
 import { IMPORTABLE_RELATIONS, RELATION_IMPORT_STATUSES, type RelationImportRow } from '../relation-imports/model.ts';
 import { relationImportsBelow } from '../relation-imports/queries.ts';
 

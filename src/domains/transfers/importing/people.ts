@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { MAINTAINER, ROLES } from '#domains/access/model.ts';
 import type { Context } from '#platform/context.ts';
-import { isObject, type Json, type People } from '../relations/columns.ts';
+import { isObject } from '#platform/json.ts';
+import type { Json, People } from '../relations/columns.ts';
 
 export interface Importer {
   readonly id: number;

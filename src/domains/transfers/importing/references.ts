@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { MILESTONE_STATES } from '#domains/milestones/model.ts';
+import { isObject } from '#platform/json.ts';
 import {
   type Column,
   day,
   flag,
-  isObject,
   type Json,
   moment,
   Refused,

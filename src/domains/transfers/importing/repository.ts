@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import { refreshStatistics } from '#domains/repositories/jobs.ts';
 import { findReadme } from '#domains/repositories/readme.ts';
+import { refreshStatistics } from '#domains/repositories/upkeep.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';

@@ -7,9 +7,10 @@ import { type ArchiveEntry, readArchive } from '#platform/archive/read-archive.t
 import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 import { type Spool, spool } from '#platform/archive/spool.ts';
 import type { Context } from '#platform/context.ts';
+import { isObject } from '#platform/json.ts';
 import { isTaken } from '../archive-files.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
-import { isObject, type Json } from '../relations/columns.ts';
+import type { Json } from '../relations/columns.ts';
 
 export interface RelationFile {
   readonly spool: Spool;

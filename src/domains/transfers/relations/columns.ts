@@ -1,5 +1,3 @@
-export { isObject } from '#platform/json.ts';
-
 /**
  * A column of the archive. Each is declared once, with its name in the archive, its column here, and how to read an
  * untrusted value. Export selects the declared columns and import reads them. Import ignores everything else.

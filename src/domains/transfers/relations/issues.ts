@@ -1,4 +1,5 @@
 import { ISSUE_STATES, ISSUE_TYPES } from '#domains/issues/model.ts';
+import { isObject } from '#platform/json.ts';
 import {
   actor,
   author,
@@ -9,7 +10,6 @@ import {
   iid,
   integer,
   integerOr,
-  isObject,
   type Json,
   moment,
   readInteger,

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isObject } from '#platform/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { type AwardRow, awardColumns, awardTypes, readAward } from './awards.ts';
 import {
@@ -8,7 +9,6 @@ import {
   exported,
   flag,
   integerOr,
-  isObject,
   type Json,
   jsonText,
   moment,

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isObject } from '#platform/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import {
   actor,
@@ -9,7 +10,6 @@ import {
   iidIfAny,
   integer,
   integerOr,
-  isObject,
   type Json,
   moment,
   object,

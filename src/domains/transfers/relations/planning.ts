@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isObject } from '#platform/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import {
   labelColumns,
@@ -8,7 +9,7 @@ import {
   resolveLabels,
   resolveMilestones,
 } from '../importing/references.ts';
-import { exported, isObject, objectsIn, type Row, readInteger } from './columns.ts';
+import { exported, objectsIn, type Row, readInteger } from './columns.ts';
 import { childList, readTable } from './reading.ts';
 import type { ImportLine, Relation } from './relation.ts';
 

@@ -1,5 +1,6 @@
 import { MAX_INPUTS } from '#domains/schedules/model.ts';
-import { author, type Column, flag, isObject, moment, object, textOr, time, title, typesOf } from './columns.ts';
+import { isObject } from '#platform/json.ts';
+import { author, type Column, flag, moment, object, textOr, time, title, typesOf } from './columns.ts';
 import { readTable } from './reading.ts';
 import type { Relation } from './relation.ts';
 

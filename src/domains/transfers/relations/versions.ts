@@ -1,3 +1,4 @@
+import { isObject } from '#platform/json.ts';
 import { CHILD, type ImportBatch } from '../importing/batch.ts';
 import {
   type Column,
@@ -5,7 +6,6 @@ import {
   flag,
   integer,
   integerOr,
-  isObject,
   type Json,
   moment,
   object,
