@@ -1,33 +1,77 @@
 import type { Pool } from 'pg';
-import { queryTogether, type Statement } from './db/pool.ts';
+import { type Statement, statementName } from './db/pool.ts';
 
 /** Thrown in work for an assumed caller whose re-check failed. It never reaches the caller. */
 class StaleCaller extends Error {}
 
-/**
- * Checks an assumed caller: the user whom an earlier request with the same credential identified. The database
- * re-checks it each time, together with the first statement of the request, or at the end. Until then a request may
- * read, but must not respond or change anything.
- */
-export class CallerCheck {
-  readonly #check: Statement;
-  #isChecked = false;
-  #holds: boolean | null = null;
+/** A text of SQL that is sent often. */
+interface Text {
+  readonly text: string;
+}
 
-  /** `check` must return a row if the assumption holds. */
-  constructor(check: Statement) {
-    this.#check = check;
+/** A condition that holds while nothing about a caller has changed, as SQL. */
+export class CallerCondition {
+  readonly #exists: (first: number) => string;
+  readonly #alone: string;
+  /** The guarded statements, by their own. */
+  readonly #guarded = new WeakMap<Text, string>();
+
+  /** `exists` writes the condition. Its parameters begin with `$first`. It must not refer to anything outside. */
+  constructor(exists: (first: number) => string) {
+    this.#exists = exists;
+    this.#alone = `select 1 as one where ${exists(1)}`;
+  }
+
+  /** Returns a statement that has a row if the condition holds for the values. */
+  alone(values: unknown[]): Statement {
+    return { name: statementName(this.#alone), text: this.#alone, values };
   }
 
   /**
-   * Returns the rows of the statement. The first statement runs together with the check. Throws if the check failed, to
-   * end the work.
+   * Returns the statement with the condition: it has its rows if the condition holds for the values, else none. Postgres
+   * evaluates the condition once, and before anything else.
    */
-  async query<Row extends object>(pool: Pool, statement: Statement): Promise<Row[]> {
-    if (this.#isChecked) return (await pool.query<Row>(statement)).rows;
+  guard(statement: Text, parameters: readonly unknown[], values: readonly unknown[]): Statement {
+    let text = this.#guarded.get(statement);
+    if (text === undefined) {
+      text = `select guarded.* from (${statement.text}) guarded where ${this.#exists(parameters.length + 1)}`;
+      this.#guarded.set(statement, text);
+    }
+    return { name: statementName(text), text, values: [...parameters, ...values] };
+  }
+}
+
+/**
+ * Checks an assumed caller: the user whom an earlier request with the same credential identified. The database
+ * re-checks it each time, within the first statement of the request, or at the end. Until then a request may read, but
+ * must not respond or change anything.
+ */
+export class CallerCheck {
+  readonly #condition: CallerCondition;
+  readonly #values: unknown[];
+  #isChecked = false;
+  #holds: boolean | null = null;
+
+  /** The assumption holds if the condition does for these values. */
+  constructor(condition: CallerCondition, values: unknown[]) {
+    this.#condition = condition;
+    this.#values = values;
+  }
+
+  /**
+   * Returns the rows of the statement. The first statement takes the check along. Throws if the check failed, to end the
+   * work.
+   */
+  async query<Row extends object>(pool: Pool, statement: Text, parameters: unknown[]): Promise<Row[]> {
+    if (this.#isChecked) {
+      const { text } = statement;
+      return (await pool.query<Row>({ name: statementName(text), text, values: parameters })).rows;
+    }
     this.#isChecked = true;
-    const [found, rows] = await queryTogether<object, Row>(pool, this.#check, statement);
-    this.#settle(found.length > 0);
+    const { rows } = await pool.query<Row>(this.#condition.guard(statement, parameters, this.#values));
+    if (rows.length > 0) this.#settle(true);
+    // Either there is nothing, or the check failed.
+    else await this.confirm(pool);
     return rows;
   }
 
@@ -35,7 +79,7 @@ export class CallerCheck {
   async holds(pool: Pool): Promise<boolean> {
     if (this.#holds !== null) return this.#holds;
     this.#isChecked = true;
-    const { rows } = await pool.query(this.#check);
+    const { rows } = await pool.query(this.#condition.alone(this.#values));
     this.#holds ??= rows.length > 0;
     return this.#holds;
   }

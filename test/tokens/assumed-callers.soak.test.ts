@@ -33,8 +33,14 @@ afterAll(() => second?.close());
 
 const db = () => app().hub.services.db;
 
-/** Lists, whose first statement confirms the caller, and a record, which looks the caller up. */
-const PATHS = ['/projects', '/projects?pagination=keyset&order_by=id', '/groups', '/user'] as const;
+/** Lists, whose first statement confirms the caller, also if it finds nothing, and a record, which looks the caller up. */
+const PATHS = [
+  '/projects',
+  '/projects?pagination=keyset&order_by=id',
+  '/projects?search=no-such-project',
+  '/groups',
+  '/user',
+] as const;
 
 /** Queries whose first statement confirms the caller, that look the caller up, and that need no statement. */
 const QUERIES = ['{ projects { nodes { id } } }', '{ currentUser { username } }', '{ __typename }'] as const;

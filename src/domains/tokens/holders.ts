@@ -1,10 +1,9 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { refusalByTerms, type TermsAccount } from '#domains/users/terms.ts';
 import { defineCache } from '#platform/cache.ts';
-import { CallerCheck } from '#platform/caller-check.ts';
+import { CallerCheck, CallerCondition } from '#platform/caller-check.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { statementName } from '#platform/db/pool.ts';
 import { type DomainError, invalidToken } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
@@ -133,21 +132,23 @@ export const assumedHolder = async (
 ): Promise<(AssumedCaller & { readonly holderId: number }) | null> => {
   const token = admitted(services).get(keyOf(digestToken(value)));
   if (!token || (await refusalBySettings(services, token)) || (await refusalOfToken(services, token))) return null;
-  const text = UNCHANGED[token.kind];
-  const check = { name: statementName(text), text, values: [token.id, token.user_id, ...token.version] };
   return {
     actor: await actorOfRow(services, token),
-    callerCheck: new CallerCheck(check),
+    callerCheck: new CallerCheck(UNCHANGED[token.kind], [token.id, token.user_id, ...token.version]),
     holderId: token.holder_id,
   };
 };
 
-const unchangedIn = (table: string, isValid: string): string => `
-  select 1 as one from ${table} c, users u
-  where c.id = $1 and u.id = $2 and c.xmin = $3::xid and c.ctid = $4::tid and u.xmin = $5::xid and u.ctid = $6::tid
-    and ${isValid} and not ${STALE}`;
+const unchangedIn = (table: string, isValid: string): CallerCondition =>
+  new CallerCondition((first) => {
+    const [id, userId, xmin, ctid, userXmin, userCtid] = Array.from({ length: 6 }, (_, i) => `$${first + i}`);
+    return `exists (select from ${table} c, users u
+      where c.id = ${id} and c.xmin = ${xmin}::xid and c.ctid = ${ctid}::tid
+        and u.id = ${userId} and u.xmin = ${userXmin}::xid and u.ctid = ${userCtid}::tid
+        and ${isValid} and not ${STALE})`;
+  });
 
-const UNCHANGED: Readonly<Record<FoundToken['kind'], string>> = {
+const UNCHANGED: Readonly<Record<FoundToken['kind'], CallerCondition>> = {
   token: unchangedIn('personal_access_tokens', isUnexpired('c')),
   oauth_token: unchangedIn('oauth_access_tokens', '(c.expires_at is null or c.expires_at > now())'),
 };

@@ -68,13 +68,14 @@ export class CompiledStatements {
 
 /**
  * Runs a compiled statement with the values of its slots. Outside a transaction it runs directly on the pool. If the
- * caller is assumed, the re-check of the caller runs together with it.
+ * caller is assumed, the first statement takes the re-check of the caller along.
  */
 export const runCompiled = async <Row extends object>(
   ctx: Pick<Context, 'db' | 'services' | 'actor' | 'callerCheck'>,
-  { text, slots, constants }: Compiled,
+  compiled: Compiled,
   values: SlotValues,
 ): Promise<Row[]> => {
+  const { text, slots, constants } = compiled;
   const { userId, job } = ctx.actor;
   const parameters = slots.map((name, i) => {
     if (name === null) return constants[i];
@@ -82,7 +83,7 @@ export const runCompiled = async <Row extends object>(
   });
   const { db, services, callerCheck } = ctx;
   if (db !== services.db) return (await db.executeQuery<Row>(CompiledQuery.raw(text, parameters))).rows;
+  if (callerCheck) return callerCheck.query(services.pool, compiled, parameters);
   // Named even without parameters, because Postgres plans an unnamed statement each time.
-  const statement = { name: statementName(text), text, values: parameters };
-  return callerCheck ? callerCheck.query(services.pool, statement) : (await services.pool.query<Row>(statement)).rows;
+  return (await services.pool.query<Row>({ name: statementName(text), text, values: parameters })).rows;
 };
