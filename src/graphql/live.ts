@@ -308,11 +308,11 @@ export class LiveHub {
   }
 
   #viewerOf(actor: Actor): Viewer {
-    const { userId, credential, isAdmin, isExternal, isSystem, address = null } = actor;
+    const { userId, credential, isAdmin, isAuditor = false, isExternal, isSystem, address = null } = actor;
     const scopes = actor.scopes && [...actor.scopes].sort();
     // The address is part of the key, because a group's IP restrictions may admit one address of a user and refuse
     // another.
-    const key = JSON.stringify([userId, credential, isAdmin, isExternal, isSystem, scopes, address]);
+    const key = JSON.stringify([userId, credential, isAdmin, isAuditor, isExternal, isSystem, scopes, address]);
     let viewer = this.#viewers.get(key);
     if (!viewer) {
       viewer = { key, actor, members: 0 };

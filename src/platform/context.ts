@@ -29,6 +29,8 @@ export interface Actor {
   readonly acceptedTerms?: string | null;
   /** External users see internal projects and groups only as members. */
   readonly isExternal: boolean;
+  /** Auditors read all projects and groups as if these were public. Tokens of jobs never have this right. */
+  readonly isAuditor?: boolean;
   /** The hub itself, in a job or at start. It has every ability. */
   readonly isSystem: boolean;
   /** Null means unrestricted (password, session, the hub itself). */

@@ -96,6 +96,22 @@ describe('the token of a job', () => {
     expect((await anonymous.get('/job', { ...as(token), sudo: people.owner.username })).status).toBe(403);
   });
 
+  it('never gives the rights of an auditor', async () => {
+    const { people } = await makeScene(app());
+    const auditor = await app().make.user({ is_auditor: true });
+    const own = await app().make.project({}, auditor);
+    const other = await app().make.project({ visibility: 'private' }, people.stranger);
+    await db()
+      .updateTable('projects')
+      .set({ ci_inbound_job_token_scope_enabled: false })
+      .where('id', '=', other.id)
+      .execute();
+    const { token } = await runningJob(app(), own, auditor);
+    expect((await app().as(auditor).get(`/projects/${other.id}/pipelines`)).status).toBe(200);
+    expect((await app().anonymous.get(`/projects/${own.id}/pipelines`, as(token))).status).toBe(200);
+    expect((await app().anonymous.get(`/projects/${other.id}/pipelines`, as(token))).status).toBe(404);
+  });
+
   it('is refused for a blocked user', async () => {
     const { project, people } = await makeScene(app());
     const { token } = await runningJob(app(), project, people.maintainer);

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Actor } from '#platform/context.ts';
 import { JOB_PROJECT_SLOT, USER_SLOT } from '#platform/db/compiled.ts';
-import { GUEST, INTERNAL, OWNER, PUBLIC } from './model.ts';
+import { GUEST, INTERNAL, OWNER, PRIVATE, PUBLIC } from './model.ts';
 import {
   type Grants,
   granted,
@@ -15,9 +15,12 @@ import {
 // What a user can see and do, as SQL that list queries and single reads share: their roles (roles.ts), visibility, and
 // the groups whose IP restrictions exclude them.
 
-/** Returns the lowest visibility level that the actor can see without membership. */
-export const openFrom = (actor: Actor): number => {
-  if (actor.isAdmin) return 0;
+/**
+ * Returns the lowest visibility level that is open to the actor without membership. To auditors everything is open for
+ * reading, and what is open to other users for writing.
+ */
+export const openFrom = (actor: Actor, use: 'read' | 'write' = 'read'): number => {
+  if (actor.isAdmin || (actor.isAuditor && use === 'read')) return PRIVATE;
   return actor.userId !== null && !actor.isExternal ? INTERNAL : PUBLIC;
 };
 
@@ -32,8 +35,8 @@ export const actorTemplate = (actor: Actor): Actor => ({
 });
 
 /** Returns a cache key of the actor's properties that shape the SQL text. */
-export const actorShape = ({ userId, isAdmin, isExternal, closedGroups, openLabels, job }: Actor): string =>
-  `${userId === null ? '-' : 'u'}${isAdmin ? 'a' : ''}${isExternal ? 'x' : ''}${job ? 'j' : ''}${closedGroups?.length ? `c${closedGroups.join()}` : ''}${openLabels ? `l${openLabels.join()}` : ''}`;
+export const actorShape = ({ userId, isAdmin, isAuditor, isExternal, closedGroups, openLabels, job }: Actor): string =>
+  `${userId === null ? '-' : 'u'}${isAdmin ? 'a' : ''}${isAuditor ? 'r' : ''}${isExternal ? 'x' : ''}${job ? 'j' : ''}${closedGroups?.length ? `c${closedGroups.join()}` : ''}${openLabels ? `l${openLabels.join()}` : ''}`;
 
 /** A user, what restrictions leave open to them, and their job if it acts for them. */
 type Person = Pick<Actor, 'userId' | 'closedGroups' | 'openLabels' | 'job'>;

@@ -146,7 +146,8 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   if (!hasFeatures(project, rule)) return false;
   if (rule.writes && (project.archived || project.marked_for_deletion_on !== null)) return false;
   if (project.access_level >= rule.role) return true;
-  if (rule.open === undefined || project.visibility_level < openFrom(actor)) return false;
+  if (rule.open === undefined || project.visibility_level < openFrom(actor, rule.writes ? 'write' : 'read'))
+    return false;
   if (!hasOpenFeatures(project, rule)) return false;
   // Pipelines of open projects may be limited to members who can read the code.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;

@@ -9,6 +9,7 @@ export interface Account {
   readonly username: string;
   readonly is_admin: boolean;
   readonly external: boolean;
+  readonly is_auditor: boolean;
   readonly state: string;
 }
 
@@ -37,6 +38,7 @@ export const actorOfAccount = async (
     isAdmin: account.is_admin && !needsAdminMode,
     ...(needsAdminMode ? { needsAdminMode } : {}),
     isExternal: account.external,
+    ...(account.is_auditor ? { isAuditor: true } : {}),
     isSystem: false,
     scopes,
     credential,

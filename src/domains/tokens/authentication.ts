@@ -159,7 +159,7 @@ const locatedAt = async (services: Services, actor: Actor, address: string | nul
  * nobody is an administrator this way, because work in the background cannot authenticate again. Projects that an external
  * service closes to them stay closed. Networks of groups close nothing, because there is no address.
  *
- * @param options `job`: the actor is the token of a job of the user, and never an administrator. `current`: labels that
+ * @param options `job`: the actor is the token of a job of the user, and never an administrator or auditor. `current`: labels that
  * projects got a moment ago count too
  */
 export const actorFor = async (
@@ -168,13 +168,13 @@ export const actorFor = async (
   { job, current = false }: { readonly job?: ActorJob; readonly current?: boolean } = {},
 ): Promise<Actor | null> => {
   const { rows } = await services.pool.query<Account>(
-    'select id as user_id, username, is_admin, external, state from users where id = $1',
+    'select id as user_id, username, is_admin, is_auditor, external, state from users where id = $1',
     [userId],
   );
   const [account] = rows;
   if (account?.state !== 'active') return null;
-  const isAdmin = account.is_admin && !job;
-  const found = await actorOfAccount(services, { ...account, is_admin: isAdmin }, { scopes: null, credential: null });
+  const ofJob = { ...account, is_admin: false, is_auditor: false };
+  const found = await actorOfAccount(services, job ? ofJob : account, { scopes: null, credential: null });
   const actor = job ? { ...found, job } : found;
   const [judged] = await withClosedGroups(services, [actor], { current });
   return judged ?? actor;
@@ -193,5 +193,5 @@ const actAs = async (services: Services, actor: Actor, sudo: string): Promise<Ac
 };
 
 const FIND_ACCOUNT = `
-  select id as user_id, username, is_admin, external, state from users
+  select id as user_id, username, is_admin, is_auditor, external, state from users
   where case when $1::bigint is null then lower(username) = lower($2) else id = $1 end`;

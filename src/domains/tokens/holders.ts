@@ -45,7 +45,7 @@ const STALE = `(c.last_used_at is null or c.last_used_at < now() - interval '1 m
 
 const FIND_TOKEN = `
   select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.holder_id, c.origin_id, c.rotated_family,
-    false as elevated, u.id as user_id, u.username, u.is_admin, u.external, u.state, u.user_type, u.accepted_terms, ${STALE} as stale,
+    false as elevated, u.id as user_id, u.username, u.is_admin, u.is_auditor, u.external, u.state, u.user_type, u.accepted_terms, ${STALE} as stale,
     array[c.xmin::text, c.ctid::text, u.xmin::text, u.ctid::text] as version
   from (
     select t.xmin, t.ctid, 'token' as kind, t.id, t.user_id, t.scopes, t.revoked, not ${isUnexpired('t')} as expired,
@@ -61,7 +61,7 @@ const FIND_TOKEN = `
 const FIND_SESSION = `
   select 'session' as kind, c.id, null as scopes, false as revoked, false as expired, false as impersonation,
     c.user_id as holder_id, null as origin_id, null as rotated_family,
-    coalesce(c.admin_until > now(), false) as elevated, u.id as user_id, u.username, u.is_admin, u.external, u.state, u.user_type, u.accepted_terms, ${STALE} as stale
+    coalesce(c.admin_until > now(), false) as elevated, u.id as user_id, u.username, u.is_admin, u.is_auditor, u.external, u.state, u.user_type, u.accepted_terms, ${STALE} as stale
   from sessions c join users u on u.id = c.user_id
   where c.digest = $1 and c.expires_at > now()`;
 
@@ -161,24 +161,23 @@ const ROTATING: ReadonlySet<string> = new Set([
 
 /**
  * Returns the user of the job that has this token, limited to the routes that accept such tokens. The token is valid
- * while the job runs or is being canceled, and never gives administrator rights.
+ * while the job runs or is being canceled, and never gives the rights of administrators and auditors.
  */
 export const actorOfJob = async (services: Services, value: string): Promise<Actor | null> => {
-  const { rows } = await services.pool.query<Account & { readonly job_id: number; readonly project_id: number }>(
-    FIND_JOB,
-    [digestToken(value)],
-  );
+  const { rows } = await services.pool.query<HolderOfJob>(FIND_JOB, [digestToken(value)]);
   const [job] = rows;
   if (!job) return null;
   if (job.state !== 'active') throw closedAccount(job.state);
   const credential = { kind: 'job_token', id: job.job_id, holderId: job.user_id, originId: null } as const;
   const scopes = new Set([JOB_TOKEN_SCOPE]);
-  const actor = await actorOfAccount(services, { ...job, is_admin: false }, { scopes, credential });
+  const actor = await actorOfAccount(services, { ...job, is_admin: false, is_auditor: false }, { scopes, credential });
   return { ...actor, job: { id: job.job_id, projectId: job.project_id } };
 };
 
+type HolderOfJob = Omit<Account, 'is_admin' | 'is_auditor'> & { readonly job_id: number; readonly project_id: number };
+
 const FIND_JOB = `
-  select j.id as job_id, j.project_id, u.id as user_id, u.username, u.is_admin, u.external, u.state
+  select j.id as job_id, j.project_id, u.id as user_id, u.username, u.external, u.state
   from jobs j join users u on u.id = j.user_id
   where j.token_digest = $1 and j.status in ('running', 'canceling')`;
 

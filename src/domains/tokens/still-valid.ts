@@ -5,9 +5,8 @@ import { isUnexpired } from './model.ts';
 
 /**
  * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
- * nor expired, their account is open, their user has accepted the terms if that is enforced, and their administrator
- * and external flags are unchanged. Runs one statement for
- * all actors.
+ * nor expired, their account is open, their user has accepted the terms if that is enforced, and their flags for
+ * administrators, auditors and external users are unchanged. Runs one statement for all actors.
  */
 export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
   const valid = new Set<number>();
@@ -17,7 +16,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
       valid.add(index);
       continue;
     }
-    const key = `${actor.userId}:${actor.credential?.kind}:${actor.credential?.id}:${actor.isAdmin}:${actor.isExternal}`;
+    const key = `${actor.userId}:${actor.credential?.kind}:${actor.credential?.id}:${actor.isAdmin}:${actor.isExternal}:${actor.isAuditor ?? false}`;
     const group = groups.get(key);
     if (group) group.indexes.push(index);
     else groups.set(key, { actor, indexes: [index] });
@@ -39,6 +38,7 @@ export const stillValid = async (services: Services, actors: readonly Actor[]): 
     disabled,
     await enforcedTerms(services),
     adminMode,
+    asked.map(({ actor }) => actor.isAuditor ?? false),
   ]);
   for (const { n } of rows) for (const index of asked[n - 1]?.indexes ?? []) valid.add(index);
   return valid;
@@ -50,8 +50,8 @@ const IN_ADMIN_MODE = `(not $9::boolean or coalesce(s.admin_until > now(), false
 
 // An administrator's token may act for another user (sudo).
 const STILL_VALID = `
-  select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[])
-    with ordinality as w (user_id, kind, credential_id, admin, external, n)
+  select w.n from unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $10::boolean[])
+    with ordinality as w (user_id, kind, credential_id, admin, external, auditor, n)
   join users u on u.id = w.user_id
   left join personal_access_tokens t on w.kind = 'token' and t.id = w.credential_id
     and not t.revoked and ${isUnexpired('t')} and ($6 or not t.impersonation)
@@ -62,7 +62,8 @@ const STILL_VALID = `
     and j.status in ('running', 'canceling')
   left join users o on o.id = coalesce(t.user_id, a.user_id, s.user_id, j.user_id)
   where u.state = 'active'
-    and ((u.is_admin and ${IN_ADMIN_MODE}) = w.admin or w.kind = 'job_token') and u.external = w.external
+    and ((u.is_admin and ${IN_ADMIN_MODE}) = w.admin and u.is_auditor = w.auditor or w.kind = 'job_token')
+    and u.external = w.external
     and (w.kind is null or (o.state = 'active' and (o.id = u.id or o.is_admin and ${IN_ADMIN_MODE})
       and (not $7 or t.impersonation is not false or o.is_admin)
       and ($8::text is null or o.accepted_terms = $8 or o.is_admin or o.user_type <> 'human'

@@ -16,6 +16,7 @@ export interface CheckedAccount {
   readonly state: string;
   readonly is_admin: boolean;
   readonly external: boolean;
+  readonly is_auditor: boolean;
   readonly user_type: string;
   /** The version of the terms that the user has accepted. */
   readonly accepted_terms: string | null;
@@ -130,7 +131,7 @@ interface AccountRow extends CheckedAccount {
 const findAccount = async ({ db }: CheckContext, login: string): Promise<AccountRow | null> => {
   if (login === '' || login.length > MAX_LOGIN_LENGTH || login.includes('\0') || !login.isWellFormed()) return null;
   const { rows } = await sql<AccountRow>`
-    select id, username, email, state, is_admin, external, user_type, accepted_terms, two_factor_enabled,
+    select id, username, email, state, is_admin, is_auditor, external, user_type, accepted_terms, two_factor_enabled,
       password_change_required, password_hash, confirmed_at
     from users
     where user_type = 'human' and id in (

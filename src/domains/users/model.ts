@@ -140,3 +140,7 @@ export const localTime = (ctx: Pick<Context, 'clock'>, user: { readonly timezone
     throw error;
   }
 };
+
+/** Describes the attribute `auditor`. */
+export const AUDITOR =
+  'Reads all projects and groups as if they were public. Features for members only, and confidential issues, stay closed.';

@@ -12,6 +12,7 @@ import { listRoute, route } from '#rest/route.ts';
 import { changedInV5 } from '#rest/v5.ts';
 import { deleteIdentity } from './accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
+import { AUDITOR } from './model.ts';
 import { getCurrentUser, getUser, listUsers, USER_ORDERS } from './queries.ts';
 import {
   anyUserRecord,
@@ -33,7 +34,7 @@ const READ_SCOPES = ['api', 'read_api', 'read_user'] as const;
 /** The attributes that administrators may set, at creation and later. */
 const attributes = {
   admin: boolean().optional(),
-  auditor: boolean().optional().describe('Stored and shown. It grants no access.'),
+  auditor: boolean().optional().describe(AUDITOR),
   avatar: avatarUpload.nullish(),
   bio: text().nullish(),
   can_create_group: boolean().optional(),

@@ -1,5 +1,5 @@
 select c.kind, c.id, c.scopes, c.revoked, c.expired, c.impersonation, c.holder_id, c.origin_id, c.rotated_family,
-false as elevated, u.id as user_id, u.username, u.is_admin, u.external, u.state, u.user_type, u.accepted_terms, (c.last_used_at is null or c.last_used_at < now() - interval '1 minute'
+false as elevated, u.id as user_id, u.username, u.is_admin, u.is_auditor, u.external, u.state, u.user_type, u.accepted_terms, (c.last_used_at is null or c.last_used_at < now() - interval '1 minute'
 or u.last_activity_on is distinct from current_date) as stale,
 array[c.xmin::text, c.ctid::text, u.xmin::text, u.ctid::text] as version
 from (

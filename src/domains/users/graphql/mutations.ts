@@ -3,12 +3,13 @@ import { mutationField } from '#graphql/mutation.ts';
 import { deleteIdentity } from '../accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
 import { currentPassword, UserRef } from '../graphql.ts';
+import { AUDITOR } from '../model.ts';
 import { getUser } from '../queries.ts';
 
 /** The attributes that administrators may set, at creation and later. */
 const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   admin: t.boolean(),
-  auditor: t.boolean({ description: 'Stored and shown. It grants no access.' }),
+  auditor: t.boolean({ description: AUDITOR }),
   bio: t.string(),
   canCreateGroup: t.boolean(),
   colorSchemeId: t.int(),
