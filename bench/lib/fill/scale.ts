@@ -59,17 +59,28 @@ export const fillScale = async (pool: pg.Pool, projects: number, report: Report)
 
 /** Row numbers become ids. `project(i, every)` is the project of row i, and `nth(i)` a number that is unique in it. */
 const FUNCTIONS = `
-  create temporary table known on commit drop as select (select min(id) from projects) as first_project,
-    (select count(*) from projects) as projects, (select min(id) from users where username like 'person-%') as first_user,
-    (select count(*) from users where username like 'person-%') as users,
-    (select id from projects where full_path = '${WATCHED.branches}') as watched,
-    (select id from users where username = '${PEOPLE.few.username}') as few;
-  create function pg_temp.project(i bigint) returns bigint stable language sql as $$
-    select case when i % 49 = 0 then watched else first_project + i % projects end from known $$;
-  create function pg_temp.nth(i bigint) returns bigint stable language sql as $$
-    select case when i % 49 = 0 then 1000 + i / 49 else i / projects + 1 end from known $$;
-  create function pg_temp.person(i bigint, salt int) returns bigint stable language sql as $$
-    select case when i % 1001 = 0 then few else first_user + abs(hashint8extended(i, salt) / 2) % users end from known $$;
+  do $do$
+  declare
+    known record;
+  begin
+    select (select min(id) from projects) as first_project, (select count(*) from projects) as projects,
+      (select min(id) from users where username like 'person-%') as first_user,
+      (select count(*) from users where username like 'person-%') as users,
+      (select id from projects where full_path = '${WATCHED.branches}') as watched,
+      (select id from users where username = '${PEOPLE.few.username}') as few
+      into known;
+    -- With literals, Postgres writes the functions out in each statement, instead of calling them for each row.
+    execute format($$
+      create function pg_temp.projects() returns bigint immutable language sql as 'select %2$s::bigint';
+      create function pg_temp.watched() returns bigint immutable language sql as 'select %5$s::bigint';
+      create function pg_temp.project(i bigint) returns bigint immutable language sql as
+        'select case when i %% 49 = 0 then %5$s else %1$s + i %% %2$s end';
+      create function pg_temp.nth(i bigint) returns bigint immutable language sql as
+        'select case when i %% 49 = 0 then 1000 + i / 49 else i / %2$s + 1 end';
+      create function pg_temp.person(i bigint, salt int) returns bigint immutable language sql as
+        'select case when i %% 1001 = 0 then %6$s else %3$s + abs(hashint8extended(i, salt) / 2) %% %4$s end'$$,
+      known.first_project, known.projects, known.first_user, known.users, known.watched, known.few);
+  end $do$;
   create function pg_temp.moment(i bigint, total bigint) returns timestamptz immutable language sql as $$
     select timestamptz '2024-01-01Z' + i * interval '600 days' / total $$;
 `;
@@ -77,9 +88,9 @@ const FUNCTIONS = `
 /** Labels and milestones of the projects, and the hook of the watched group. */
 const FRAME = `
   insert into labels (project_id, title, color) select id, title, '#00ff00' from projects, unnest(array['bug', 'rare']) title
-    where title = 'bug' or id in (select watched from known);
+    where title = 'bug' or id in (select pg_temp.watched());
   insert into milestones (project_id, iid, title) select id, 1, '1.0' from projects;
-  insert into webhooks (project_id, url, triggers) select watched, 'http://127.0.0.1:9/', '{push_events}' from known;
+  insert into webhooks (project_id, url, triggers) select pg_temp.watched(), 'http://127.0.0.1:9/', '{push_events}';
   select make_time_partition(name::regclass, 'day', now() - n * interval '1 day')
     from generate_series(0, 3) n, unnest(array['webhook_payloads', 'webhook_deliveries']) name;
   analyze labels, milestones`;
@@ -105,7 +116,7 @@ const CONTENTS: readonly Content[] = [
           'What problem number ' || i || ' is about, and how somebody can see it.', case when i % 5 = 0 then 'opened' else 'closed' end,
           pg_temp.person(i, 1), i % 40 = 3, case when i % 10 = 4 then m.id end, at, at + i * 7919 % 1009 * interval '1 hour',
           case when i % 5 = 0 then null else at + interval '9 days' end
-        from (select i, pg_temp.moment(i, (select 5 * projects from known)) as at from ${rowsOf(from, to)}) given
+        from (select i, pg_temp.moment(i, (5 * pg_temp.projects())) as at from ${rowsOf(from, to)}) given
           join milestones m on m.project_id = pg_temp.project(i);
       insert into issue_assignees (issue_id, user_id) select i, pg_temp.person(i, 2) from ${rowsOf(from, to)};
       insert into label_links (label_id, issue_id)
@@ -121,7 +132,7 @@ const CONTENTS: readonly Content[] = [
         select i, project, project, pg_temp.nth(i), 'Change ' || md5(i::text), 'What change number ' || i || ' is about.', state,
           'topic-' || i, 'main', pg_temp.person(i, 3), 'can_be_merged', at, at + i * 7919 % 1009 * interval '1 hour',
           case when state = 'merged' then at + interval '1 day' end, case when state = 'closed' then at + interval '1 day' end
-        from (select i, pg_temp.project(i) as project, pg_temp.moment(i, (select 2 * projects from known)) as at,
+        from (select i, pg_temp.project(i) as project, pg_temp.moment(i, (2 * pg_temp.projects())) as at,
             case when i % 20 = 0 then 'opened' when i % 10 = 1 then 'closed' else 'merged' end as state
           from ${rowsOf(from, to)}) given;
       insert into label_links (label_id, merge_request_id)
@@ -135,9 +146,9 @@ const CONTENTS: readonly Content[] = [
           created_at, updated_at)
         select i, pg_temp.project(coalesce(issue, merge_request)), case when issue is null then 'MergeRequest' else 'Issue' end,
           issue, merge_request, 'What somebody thinks about it, number ' || i, pg_temp.person(i, 4), i % 4 = 0, md5(i::text), at, at
-        from (select i, case when i % 10 < 7 then 1 + (case when i % 199 = 0 then 48 else i end) % (select 5 * projects from known) end as issue,
-            case when i % 10 >= 7 then 1 + (case when i % 199 = 0 then 48 else i end) % (select 2 * projects from known) end as merge_request,
-            pg_temp.moment(i, (select 10 * projects from known)) as at
+        from (select i, case when i % 10 < 7 then 1 + (case when i % 199 = 0 then 48 else i end) % (5 * pg_temp.projects()) end as issue,
+            case when i % 10 >= 7 then 1 + (case when i % 199 = 0 then 48 else i end) % (2 * pg_temp.projects()) end as merge_request,
+            pg_temp.moment(i, (10 * pg_temp.projects())) as at
           from ${rowsOf(from, to)}) given`,
   },
   {
@@ -147,7 +158,7 @@ const CONTENTS: readonly Content[] = [
       insert into pipelines (id, project_id, iid, sha, ref, status, source, user_id, created_at, updated_at, finished_at, duration)
         select i, pg_temp.project(i), pg_temp.nth(i), sha1, 'main', case when i % 10 = 0 then 'failed' else 'success' end, 'push',
           pg_temp.person(i, 5), at, at, at, 60
-        from (select i, md5(i::text) || '01234567' as sha1, pg_temp.moment(i, (select 2 * projects from known)) as at
+        from (select i, md5(i::text) || '01234567' as sha1, pg_temp.moment(i, (2 * pg_temp.projects())) as at
           from ${rowsOf(from, to)}) given;
       insert into stages (id, pipeline_id, name, status, position) select i, i, 'test', 'success', 0 from ${rowsOf(from, to)}`,
   },
@@ -159,13 +170,13 @@ const CONTENTS: readonly Content[] = [
           queued_at, started_at, finished_at, scheduling_type)
         select i, pg_temp.project(pipeline), pipeline, pipeline, 0, 'test ' || i % 5, case when i % 50 = 0 then 'failed' else 'success' end,
           'main', pg_temp.person(pipeline, 5), at, at, at, at, at, 'stage'
-        from (select i, (i - 1) / 5 + 1 as pipeline, pg_temp.moment(i, (select 10 * projects from known)) as at
+        from (select i, (i - 1) / 5 + 1 as pipeline, pg_temp.moment(i, (10 * pg_temp.projects())) as at
           from ${rowsOf(from, to)}) given;
       insert into job_artifacts (id, project_id, job_id, file_type, file_format, filename, size, sha256, storage_key, created_at,
           expire_at)
         select i, pg_temp.project((i - 1) / 5 + 1), i, 'archive', 'zip', 'artifacts.zip', 1000 + i % 1000, md5(i::text),
           'artifacts/fill/' || i, at, case when i % 3 = 0 then now() + interval '30 days' end
-        from (select i, pg_temp.moment(i, (select 10 * projects from known)) as at from ${rowsOf(from, to)}) given;
+        from (select i, pg_temp.moment(i, (10 * pg_temp.projects())) as at from ${rowsOf(from, to)}) given;
       insert into job_traces (job_id, size, storage_key) select i, 1000, 'traces/fill/' || i from ${rowsOf(from, to)}`,
   },
   {
@@ -176,15 +187,15 @@ const CONTENTS: readonly Content[] = [
           payload, created_at)
         select i, 'push.received', pg_temp.person(i, 6), 'Project', p.id, p.id, array[p.namespace_id], p.visibility_level, '{}',
           jsonb_build_object('ref', 'refs/heads/main', 'before', md5(i::text), 'after', md5((i + 1)::text)),
-          now() - interval '20 days' + i * interval '20 days' / (select 20 * projects from known)
+          now() - interval '20 days' + i * interval '20 days' / (20 * pg_temp.projects())
         from ${rowsOf(from, to)} join projects p on p.id = pg_temp.project(i);
       insert into webhook_payloads (id, event_id, kind, trigger, chain_id, body, created_at)
         select i, i, 'push.received', 'push_events', 'fill-' || i, '{"object_kind": "push"}',
-          now() - interval '2 days' + i * interval '2 days' / (select 20 * projects from known)
+          now() - interval '2 days' + i * interval '2 days' / (20 * pg_temp.projects())
         from ${rowsOf(from, to)};
       insert into webhook_deliveries (webhook_id, payload_id, state, attempts, last_response_status, created_at, finished_at)
         select w.id, i, 'delivered', 1, 200, at, at
-        from (select i, now() - interval '2 days' + i * interval '2 days' / (select 20 * projects from known) as at
+        from (select i, now() - interval '2 days' + i * interval '2 days' / (20 * pg_temp.projects()) as at
           from ${rowsOf(from, to)}) given, (select max(id) as id from webhooks) w`,
   },
 ];
