@@ -314,4 +314,52 @@ describe('a list of merge requests', () => {
       }
     }
   });
+
+  it('is the same behind a crowd that does not match', async () => {
+    const { group, people } = scene;
+    const reporter = app().context(people.reporter);
+    const lists: Readonly<Record<string, (filter: MergeRequestFilter) => List<{ readonly title: string }>>> = {
+      group: (filter) => listVisibleMergeRequests(reporter, { ...filter, group_id: group.id }),
+      everywhere: (filter) => listVisibleMergeRequests(app().context(), filter),
+    };
+    const filters = FILTERS.filter((filter) => !isOfCrowd(filter));
+    const read = async () => {
+      const found: Record<string, unknown> = {};
+      for (const [name, list] of Object.entries(lists)) {
+        for (const [n, filter] of filters.entries()) {
+          for (const [o, order_by] of ORDERS.entries()) {
+            const of = () => list({ ...filter, order_by, sort: (n + o) % 2 === 0 ? 'asc' : 'desc' });
+            const { byOffset, byCursor, backwards } = await paged(of);
+            expect(titlesOf(byCursor)).toEqual(titlesOf(byOffset));
+            expect(titlesOf(backwards)).toEqual(titlesOf(byOffset));
+            found[`${name} ${JSON.stringify(filter)} ${order_by}`] = [titlesOf(byOffset), await of().count(1_000)];
+          }
+        }
+      }
+      return found;
+    };
+    const before = await read();
+    const crowd = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);
+    await sql`
+      insert into merge_requests (project_id, source_project_id, iid, title, state, source_branch, target_branch, author_id,
+          merge_status, created_at, updated_at, merged_at)
+        select ${crowd.id}, ${crowd.id}, i, case when i % 2 = 0 then 'aaa ' else 'zzz ' end || i, 'closed', 'topic-' || i, 'main',
+          ${people.stranger.id}, 'can_be_merged', at, at, null
+        from (select i, timestamptz '2020-01-01Z' + i % 2 * interval '10 years' + i * interval '1 minute' as at
+          from generate_series(1, 4200) i) given`.execute(db());
+    expect(await read()).toEqual(before);
+  });
 });
+
+/** Returns true if the filter also selects closed merge requests without anything. */
+const isOfCrowd = ({
+  state,
+  labels,
+  milestone,
+  search,
+  target_branches,
+  created_after,
+  merged_after,
+  wip,
+}: MergeRequestFilter) =>
+  !(state || labels || Array.isArray(milestone) || search || target_branches || created_after || merged_after || wip);

@@ -269,11 +269,7 @@ const STATEMENTS: readonly (readonly [name: string, pattern: RegExp, action: () 
       expect(data.project.mergeRequests).toMatchObject({ count: 20 });
     },
   ],
-  [
-    'merge-requests-with-label',
-    /with drawn as .*label_links/s,
-    get(() => `/projects/${project.id}/merge_requests?labels=rare`),
-  ],
+  ['merge-requests-with-label', /with drawn as .*label_links/s, get('/merge_requests?scope=all&labels=rare')],
   [
     'merge-requests-by-label-priority',
     /with drawn as .*label_links/s,

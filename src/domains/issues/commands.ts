@@ -21,7 +21,7 @@ import { withoutPrevious } from '#platform/events.ts';
 import { checkAssignees } from './assignment.ts';
 import { issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
 import { canUpdateIssue, type IssueRow, type IssueStateEvent, type IssueType } from './model.ts';
-import { getIssue, issueDetailsByIds } from './queries.ts';
+import { getIssue, issueEffortsByIds } from './queries.ts';
 import { emitIssue } from './snapshot.ts';
 
 /** Planning attributes, for Planners and above. For other callers they are ignored, as v4 clients expect. */
@@ -150,7 +150,7 @@ export const updateIssue = async (
   const quick = await readQuickActions(ctx, seen, 'issue', sent.description, {
     isAuthor: given.author_id === ctx.actor.userId,
     people: async () => ({
-      assignee_ids: sent.assignee_ids ?? (await issueDetailsByIds(ctx, [given.id])).get(given.id)?.assignee_ids ?? [],
+      assignee_ids: sent.assignee_ids ?? (await issueEffortsByIds(ctx, [given.id])).get(given.id)?.assignee_ids ?? [],
       reviewer_ids: [],
     }),
   });
@@ -183,7 +183,7 @@ export const updateIssue = async (
     if (spent) changes.total_time_spent = spent;
     const labels = await changeLabels(tx, project, { issue_id: before.id }, allowed);
     if (labels) changes.labels = labels;
-    const assigneesBefore = (await issueDetailsByIds(tx, [before.id])).get(before.id)?.assignee_ids ?? [];
+    const assigneesBefore = (await issueEffortsByIds(tx, [before.id])).get(before.id)?.assignee_ids ?? [];
     const assignees =
       assignee_ids === undefined
         ? assigneesBefore

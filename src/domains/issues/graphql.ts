@@ -26,11 +26,12 @@ import {
   issueWebUrl,
   titleProse,
 } from './model.ts';
-import { issueDetailsByIds, issuesByIds } from './queries.ts';
+import { issueDetailsByIds, issueEffortsByIds, issuesByIds } from './queries.ts';
 
 /** Loads the issue with this id if the caller can see it. Batches concurrent calls. */
 export const loadIssue: (ctx: Context, id: number) => Promise<IssueRow | null> = loader(issuesByIds);
 const loadDetails = loader(issueDetailsByIds);
+const loadEffort = loader(issueEffortsByIds);
 const loadSubscribed = loader(async (ctx: Context, ids: readonly number[]) => {
   const subscribed = await subscribedAmong(ctx, 'issue', ids);
   return new Map([...subscribed].map((id) => [id, true]));
@@ -138,8 +139,8 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
         type: UserRef,
         resolve: (issue, args, ctx, info) =>
           connection(args, info, async (page) => {
-            const details = await loadDetails(ctx, issue.id);
-            const people = await Promise.all((details?.assignee_ids ?? []).map((id) => loadUser(ctx, id)));
+            const effort = await loadEffort(ctx, issue.id);
+            const people = await Promise.all((effort?.assignee_ids ?? []).map((id) => loadUser(ctx, id)));
             return pageOfAll(
               page,
               people.filter((person) => person !== null),

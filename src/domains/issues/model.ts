@@ -7,11 +7,15 @@ import type { Issues } from '#platform/db/tables.ts';
 
 export type IssueRow = Selectable<Issues>;
 
-/** What other tables store about an issue. */
-export interface IssueDetails {
+/** Who works on an issue, and for how long they have, in seconds. */
+export interface IssueEffort {
   readonly id: number;
   readonly assignee_ids: readonly number[];
   readonly total_time_spent: number;
+}
+
+/** What other tables store about an issue. Counting the comments reads all of them. */
+export interface IssueDetails extends IssueEffort {
   /** Comments that everyone who can see the issue can read. */
   readonly open_notes_count: number;
   /** Internal comments. */

@@ -24,9 +24,10 @@ import {
 } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
-import type { IssueFilter, Named } from './filter.ts';
+import type { IssueFilter, Named } from './lists/filter.ts';
+import { type IssueScope, listIssues } from './lists.ts';
 import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
-import { getIssue, type IssueScope, listIssues } from './queries.ts';
+import { getIssue } from './queries.ts';
 import { type IssueRecordOptions, issueRecord, toIssue, toIssues } from './record.ts';
 import { issueSubscriptionRoutes } from './rest/subscriptions.ts';
 

@@ -7,15 +7,15 @@ import type { Context, Tx } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { readersAmong } from './assignment.ts';
 import type { IssueSnapshot, issueOpened } from './events.ts';
-import type { IssueDetails, IssueRow } from './model.ts';
-import { issueDetailsByIds } from './queries.ts';
+import type { IssueEffort, IssueRow } from './model.ts';
+import { issueEffortsByIds } from './queries.ts';
 
 // Issues as payload of events, and who may read the events.
 
 /** Returns the issue as event payload. */
 export const snapshotOf = async (tx: Pick<Context, 'db'>, issue: IssueRow): Promise<IssueSnapshot> => {
-  const details = await issueDetailsByIds(tx, [issue.id]);
-  return snapshot(issue, details.get(issue.id), await labelsByIssueIds(tx, [issue.id]));
+  const efforts = await issueEffortsByIds(tx, [issue.id]);
+  return snapshot(issue, efforts.get(issue.id), await labelsByIssueIds(tx, [issue.id]));
 };
 
 /** The same for many issues, by id. */
@@ -24,14 +24,14 @@ export const snapshotsOf = async (
   issues: readonly IssueRow[],
 ): Promise<ReadonlyMap<number, IssueSnapshot>> => {
   const ids = issues.map(({ id }) => id);
-  const details = await issueDetailsByIds(tx, ids);
+  const efforts = await issueEffortsByIds(tx, ids);
   const labels = await labelsByIssueIds(tx, ids);
-  return new Map(issues.map((issue) => [issue.id, snapshot(issue, details.get(issue.id), labels)]));
+  return new Map(issues.map((issue) => [issue.id, snapshot(issue, efforts.get(issue.id), labels)]));
 };
 
 const snapshot = (
   issue: IssueRow,
-  details: IssueDetails | undefined,
+  effort: IssueEffort | undefined,
   labelsById: Awaited<ReturnType<typeof labelsByIssueIds>>,
 ): IssueSnapshot => {
   const labels = labelsById.get(issue.id) ?? [];
@@ -42,8 +42,8 @@ const snapshot = (
     updated_at: isoTime(issue.updated_at),
     closed_at: isoTime(issue.closed_at),
     last_edited_at: isoTime(issue.last_edited_at),
-    total_time_spent: details?.total_time_spent ?? 0,
-    assignee_ids: [...(details?.assignee_ids ?? [])],
+    total_time_spent: effort?.total_time_spent ?? 0,
+    assignee_ids: [...(effort?.assignee_ids ?? [])],
     labels: labels.map(hookLabel),
   };
 };

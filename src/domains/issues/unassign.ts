@@ -7,7 +7,7 @@ import { systemActor, type Tx } from '#platform/context.ts';
 import { issueReaders } from './assignment.ts';
 import { issueUpdated } from './events.ts';
 import type { IssueRow } from './model.ts';
-import { issueDetailsByIds } from './queries.ts';
+import { issueEffortsByIds } from './queries.ts';
 import { audienceOf, concernedBy, snapshotsOf } from './snapshot.ts';
 
 /** How many issues are read and written at once. */
@@ -30,7 +30,7 @@ export const unassignFromIssues = async (tx: Tx, userId: number, projects: RawBu
 
 const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Promise<void> => {
   const ids = before.map(({ id }) => id);
-  const assignees = new Map([...(await issueDetailsByIds(tx, ids))].map(([id, each]) => [id, each.assignee_ids]));
+  const assignees = new Map([...(await issueEffortsByIds(tx, ids))].map(([id, each]) => [id, each.assignee_ids]));
   await sql`delete from issue_assignees where user_id = ${userId} and issue_id = any (${ids}::bigint[])`.execute(tx.db);
   const changed = await tx.db
     .updateTable('issues')

@@ -8,8 +8,14 @@ import {
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
-import { issueIsVisible, mergeRequestIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
+import {
+  issueIsVisible,
+  issueIsVisibleIn,
+  mergeRequestIsVisible,
+  visibleGroupsFrom,
+} from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
+import { can } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
@@ -211,22 +217,39 @@ export const labelCountsByIds = async (
   container: Container,
   ids: readonly number[],
 ): Promise<Map<number, LabelCounts>> => {
-  const inContainer =
-    container.kind === 'project'
-      ? sql<boolean>`projects.id = ${container.project.id}`
-      : sql<boolean>`projects.namespace_id in (
-          select n.id from namespaces n where n.traversal_ids @> array[${container.group.id}::bigint])`;
-  const issues = (state: string) => sql<number>`(
-    select count(*) from label_links k join issues on issues.id = k.issue_id join projects on projects.id = issues.project_id
-    where k.label_id = l.id and issues.state = ${sql.lit(state)} and ${inContainer} and ${issueIsVisible(ctx.actor)})`;
+  const [issues, mergeRequests] =
+    container.kind === 'project' ? countedIn(ctx, container.project) : countedBelow(ctx, container.group.id);
   const { rows } = await sql<LabelCounts>`
-    select l.id, ${issues('opened')} as open_issues_count, ${issues('closed')} as closed_issues_count,
-      (select count(*) from label_links k join merge_requests on merge_requests.id = k.merge_request_id
-        join projects on projects.id = merge_requests.project_id
-        where k.label_id = l.id and merge_requests.state = 'opened' and ${inContainer}
-          and ${mergeRequestIsVisible(ctx.actor)}) as open_merge_requests_count
-    from labels l where l.id = any (${ids}::bigint[])`.execute(ctx.db);
+    select l.id, i.open_issues_count, i.closed_issues_count, m.open_merge_requests_count
+    from labels l cross join lateral (
+      select count(*) filter (where issues.state = 'opened') as open_issues_count,
+        count(*) filter (where issues.state = 'closed') as closed_issues_count
+      from label_links k join issues on issues.id = k.issue_id ${issues} and k.label_id = l.id) i
+    cross join lateral (
+      select count(*) as open_merge_requests_count
+      from label_links k join merge_requests on merge_requests.id = k.merge_request_id ${mergeRequests}
+        and k.label_id = l.id and merge_requests.state = 'opened') m
+    where l.id = any (${ids}::bigint[])`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Restricts issues and merge requests to what the caller can see in the project. */
+const countedIn = (ctx: Context, project: ProjectRow) => {
+  const [readsIssues, readsMergeRequests] = [can(ctx, project, 'read_issue'), can(ctx, project, 'read_merge_request')];
+  return [
+    sql`where issues.project_id = ${project.id} and ${readsIssues ? issueIsVisibleIn(ctx, project) : sql`false`}`,
+    sql`where merge_requests.project_id = ${project.id} and ${sql.lit(readsMergeRequests)}`,
+  ] as const;
+};
+
+/** The same everywhere below the group. */
+const countedBelow = ({ actor }: Context, groupId: number) => {
+  const below = sql`projects.namespace_id in (
+    select n.id from namespaces n where n.traversal_ids @> array[${groupId}::bigint])`;
+  return [
+    sql`join projects on projects.id = issues.project_id where ${below} and ${issueIsVisible(actor)}`,
+    sql`join projects on projects.id = merge_requests.project_id where ${below} and ${mergeRequestIsVisible(actor)}`,
+  ] as const;
 };
 
 const BY_TITLE: readonly SortKey<LabelRow>[] = [

@@ -1,15 +1,15 @@
 import { type RawBuilder, sql } from 'kysely';
 import { isOwnScope } from '#domains/planning/list-filter.ts';
+import { isBelowGroup, type ListPlace } from '#domains/planning/lists.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { aloneOrBatched, type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import type { List, SortKey } from '#platform/db/list.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import type { MergeRequestFilter } from './lists/filter.ts';
 import { findMergeRequests } from './lists/find.ts';
 import { type ListedRow, orderOf } from './lists/order.ts';
-import { isBelowGroup, type ListScope } from './lists/statements.ts';
 import {
   ALL_COLUMNS,
   type MergeRequestColumn,
@@ -101,22 +101,7 @@ export const listMergeRequestsBelow = (
   );
   if (isPlain) return many;
   // A single parent is an ordinary list, which may be too long to read as a whole.
-  const alone = onlyOnce((parent: number) => aloneBelow(ctx, kind, filter, columns, parent));
-  return {
-    cursorOf: many.cursorOf,
-    rows: async (parents, window) => {
-      const [parent, ...others] = parents;
-      const list = parent === undefined || others.length > 0 ? null : alone(parent);
-      return parent !== undefined && list ? new Map([[parent, await list.rows(window)]]) : many.rows(parents, window);
-    },
-    counts: async (parents, atMost) => {
-      const [parent, ...others] = parents;
-      const list = parent === undefined || others.length > 0 ? null : alone(parent);
-      return parent !== undefined && list
-        ? new Map([[parent, await list.count(atMost)]])
-        : many.counts(parents, atMost);
-    },
-  };
+  return aloneOrBatched(many, (parent) => aloneBelow(ctx, kind, filter, columns, parent));
 };
 
 /** Returns the list below one parent, or null if its filter says something about the parent too. */
@@ -127,7 +112,7 @@ const aloneBelow = (
   columns: readonly MergeRequestColumn[],
   parent: number,
 ): List<ListedRow> | null => {
-  const list = (of: MergeRequestFilter, place: ListScope = {}) => findMergeRequests(ctx, of, place, selected(columns));
+  const list = (of: MergeRequestFilter, place: ListPlace = {}) => findMergeRequests(ctx, of, place, selected(columns));
   switch (kind) {
     case 'project':
       return list(filter, { project_id: parent });
@@ -141,15 +126,6 @@ const aloneBelow = (
     default:
       return filter.reviewer ? null : list({ ...filter, reviewer: { id: parent } });
   }
-};
-
-/** Returns the same list again for the same parent, because a page and its count share what they found. */
-const onlyOnce = <T>(make: (parent: number) => T): ((parent: number) => T) => {
-  let made: { readonly parent: number; readonly list: T } | null = null;
-  return (parent) => {
-    if (made?.parent !== parent) made = { parent, list: make(parent) };
-    return made.list;
-  };
 };
 
 const ORDER: ReadonlySet<string> = new Set<keyof MergeRequestFilter>(['order_by', 'sort']);

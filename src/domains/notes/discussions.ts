@@ -1,9 +1,10 @@
-import { type Expression, sql } from 'kysely';
+import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
+import { noteIsVisible } from './policy.ts';
 import { getNote, type NoteRow, notesOn, readableNotes } from './queries.ts';
 
 /** A discussion: a comment and its replies, oldest first. */
@@ -16,33 +17,23 @@ export interface Discussion {
  * Lists the discussions that the caller can read by their first comments, oldest first. A system note stands alone. See
  * `completeDiscussions` for a page.
  */
-export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteRow> => {
-  const ids = notesOn(ctx, noteable)
-    .clearSelect()
-    .select(({ fn }) => fn.min('notes.id').as('id'))
-    .groupBy('notes.discussion_id');
-  const starts = notesOn(ctx, noteable).where(startsIn(ids));
-  return listOf(ctx.db, starts, [{ by: sql.ref('notes.id'), of: (row: NoteRow) => row.id }], 'asc');
-};
+export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteRow> =>
+  listOf(
+    ctx.db,
+    notesOn(ctx, noteable).where(startsDiscussion(ctx)),
+    [{ by: sql.ref('notes.id'), of: (row: NoteRow) => row.id }],
+    'asc',
+  );
 
-/**
- * Requires one of the ids, as an array. Postgres expects few comments of an issue, and would join thousands to thousands
- * by comparing each pair.
- */
-const startsIn = (ids: Expression<{ id: number }>) => sql<boolean>`notes.id = any (array(${ids}))`;
+/** Requires that the caller can read no earlier comment of the discussion. A page checks its own comments only. */
+const startsDiscussion = ({ actor }: Context) =>
+  sql<boolean>`not exists (select from notes start where ${inSame} and start.id < notes.id and ${noteIsVisible(actor, 'start')})`;
 
 /** Lists the discussions of many issues or merge requests at once, by their first comments. */
 export const listDiscussionsBelow = (ctx: Context, kind: NoteableKind): BatchedList<NoteRow> =>
   batchedListOf(
     ctx.db,
-    (parentId) => {
-      const below = readableNotes(ctx).where(`notes.${kind}_id`, '=', parentId);
-      const ids = below
-        .clearSelect()
-        .select(({ fn }) => fn.min('notes.id').as('id'))
-        .groupBy('notes.discussion_id');
-      return below.where(startsIn(ids));
-    },
+    (parentId) => readableNotes(ctx).where(`notes.${kind}_id`, '=', parentId).where(startsDiscussion(ctx)),
     [{ by: sql.ref('notes.id'), of: (row) => row.id }],
     'asc',
   );

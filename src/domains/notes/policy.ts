@@ -11,12 +11,13 @@ import type { NoteRow } from './queries.ts';
 /** Internal comments require a Reporter, for reading and writing. */
 const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
 
-/** Requires that the actor can read the row `notes`. The actor can see the issue, merge request or commit. */
-export const noteIsVisible = (actor: Actor): RawBuilder<boolean> => {
+/** Requires that the actor can read the row `alias`. The actor can see the issue, merge request or commit. */
+export const noteIsVisible = (actor: Actor, alias = 'notes'): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
-  if (actor.userId === null) return sql<boolean>`not notes.confidential`;
-  return sql<boolean>`(not notes.confidential or exists (
-    select 1 from projects where projects.id = notes.project_id and ${projectIsMine(actor, REPORTER)}))`;
+  const isOpen = sql<boolean>`not ${sql.ref(`${alias}.confidential`)}`;
+  if (actor.userId === null) return isOpen;
+  return sql<boolean>`(${isOpen} or exists (
+    select 1 from projects where projects.id = ${sql.ref(`${alias}.project_id`)} and ${projectIsMine(actor, REPORTER)}))`;
 };
 
 /** @throws DomainError `unauthenticated`, `forbidden`. Only members can comment in a locked discussion. */

@@ -1,5 +1,5 @@
 import { updateIssue } from '#domains/issues/commands.ts';
-import { issueDetailsByIds } from '#domains/issues/queries.ts';
+import { issueEffortsByIds } from '#domains/issues/queries.ts';
 import { updateMergeRequest } from '#domains/merge-requests/commands.ts';
 import { mergeRequestStatsByIds } from '#domains/merge-requests/queries.ts';
 import { type QuickResult, readQuickActions } from '#domains/planning/quick-changes.ts';
@@ -18,7 +18,7 @@ export const quickActionsIn = (ctx: Context, noteable: Noteable, body: string): 
     isAuthor: (issue ?? mergeRequest)?.author_id === ctx.actor.userId,
     people: async () => {
       if (issue) {
-        const details = (await issueDetailsByIds(ctx, [id])).get(id);
+        const details = (await issueEffortsByIds(ctx, [id])).get(id);
         return { assignee_ids: details?.assignee_ids ?? [], reviewer_ids: [] };
       }
       const stats = (await mergeRequestStatsByIds(ctx, [id])).get(id);

@@ -9,15 +9,28 @@ import type { Actor, Context } from '#platform/context.ts';
 
 /** Requires that the actor can see the row `issues` in any project. */
 export const issueIsVisible = (actor: Actor): RawBuilder<boolean> => {
-  if (actor.isAdmin) return sql<boolean>`projects.issues_access_level <> 'disabled'`;
+  const { project, row } = issueVisibility(actor);
+  return row ? sql<boolean>`(${project} and ${row})` : project;
+};
+
+/** The same in two parts: what the row `projects` must meet, and what both rows must. */
+export const issueVisibility = (
+  actor: Actor,
+): { readonly project: RawBuilder<boolean>; readonly row?: RawBuilder<boolean> } => {
+  if (actor.isAdmin) return { project: sql<boolean>`projects.issues_access_level <> 'disabled'` };
   const { userId } = actor;
   if (userId === null) {
-    return sql<boolean>`(${projectIsVisible(actor)} and projects.issues_access_level = 'enabled' and not issues.confidential)`;
+    return {
+      project: sql<boolean>`(${projectIsVisible(actor)} and projects.issues_access_level = 'enabled')`,
+      row: sql<boolean>`not issues.confidential`,
+    };
   }
-  return sql<boolean>`(${projectIsVisible(actor)}
-    and (projects.issues_access_level = 'enabled'
-      or (projects.issues_access_level = 'private' and ${projectIsMine(actor, GUEST)}))
-    and (not issues.confidential or ${concerns(userId)} or ${projectIsMine(actor, PLANNER)}))`;
+  return {
+    project: sql<boolean>`(${projectIsVisible(actor)}
+      and (projects.issues_access_level = 'enabled'
+        or (projects.issues_access_level = 'private' and ${projectIsMine(actor, GUEST)})))`,
+    row: sql<boolean>`(not issues.confidential or ${concerns(userId)} or ${projectIsMine(actor, PLANNER)})`,
+  };
 };
 
 /**

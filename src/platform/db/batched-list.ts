@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { CursorValues } from '../cursor.ts';
 import type { SortDirection } from '../paging.ts';
 import { CompiledStatements, runCompiled, slot } from './compiled.ts';
-import { badCursor, isBadCursor, type SortKey, type Window, windowOf } from './list.ts';
+import { badCursor, isBadCursor, type List, type SortKey, type Window, windowOf } from './list.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
 import { rowText, type TextColumn } from './text-rows.ts';
@@ -82,6 +82,34 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   },
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
+
+/**
+ * Reads below a single parent as the ordinary list `alone`, which may know more ways to find its rows. Where that is null,
+ * and for several parents, `many` is read.
+ */
+export const aloneOrBatched = <Row>(
+  many: BatchedList<Row>,
+  alone: (parentId: number) => List<Row> | null,
+): BatchedList<Row> => {
+  // The same list again, because a page and its count share what they found.
+  let made: { readonly parent: number; readonly list: List<Row> | null } | null = null;
+  const listOf = ([parent, ...others]: readonly number[]) => {
+    if (parent === undefined || others.length > 0) return null;
+    if (made?.parent !== parent) made = { parent, list: alone(parent) };
+    return made.list && { parent, list: made.list };
+  };
+  return {
+    cursorOf: many.cursorOf,
+    rows: async (parents, window) => {
+      const single = listOf(parents);
+      return single ? new Map([[single.parent, await single.list.rows(window)]]) : many.rows(parents, window);
+    },
+    counts: async (parents, atMost) => {
+      const single = listOf(parents);
+      return single ? new Map([[single.parent, await single.list.count(atMost)]]) : many.counts(parents, atMost);
+    },
+  };
+};
 
 const windowShape = (
   { shape }: CompiledAs,

@@ -1,33 +1,33 @@
 import type { CursorValues } from '../cursor.ts';
 import type { List, Window } from './list.ts';
 
+type Part<Row> = Pick<List<Row>, 'rows' | 'count'>;
+
 /**
- * Joins two lists: all rows of `first`, then all rows of `second`, which is sorted by its last key alone. An order in
- * which rows without a value come last then needs an index of those that have one, instead of two for all rows.
+ * Reads the window of a list that consists of all rows of `first` and then all rows of `second`, which is sorted by its
+ * last key alone. An order in which rows without a value come last then needs an index of those that have one, instead of
+ * two for all rows.
  */
-export const chained = <Row>(
-  { first, second, whole }: { readonly first: List<Row>; readonly second: List<Row>; readonly whole: List<Row> },
+export const chainedRows = async <Row>(
+  { first, second }: { readonly first: Part<Row>; readonly second: Part<Row> },
   isInSecond: (cursor: CursorValues) => boolean,
-): List<Row> => ({
-  rows: async ({ limit, offset = 0, after = null, before = null, backwards = false }) => {
-    const rows: Row[] = [];
-    let skip = offset;
-    for (const part of backwards ? [second, first] : [first, second]) {
-      const isSecond = part === second;
-      // The whole part is on the other side of a cursor.
-      if ((after && !isSecond && isInSecond(after)) || (before && isSecond && !isInSecond(before))) continue;
-      const within = (cursor: CursorValues | null): CursorValues | null => {
-        if (cursor === null || isInSecond(cursor) !== isSecond) return null;
-        return isSecond ? cursor.slice(-1) : cursor;
-      };
-      const window: Window = { limit: limit - rows.length, after: within(after), before: within(before), backwards };
-      const found = await part.rows({ ...window, offset: skip });
-      rows.push(...found);
-      if (rows.length >= limit) break;
-      if (skip > 0) skip = found.length > 0 ? 0 : Math.max(0, skip - (await part.count(skip)));
-    }
-    return rows;
-  },
-  count: (atMost) => whole.count(atMost),
-  cursorOf: (row) => whole.cursorOf(row),
-});
+  { limit, offset = 0, after = null, before = null, backwards = false }: Window,
+): Promise<Row[]> => {
+  const rows: Row[] = [];
+  let skip = offset;
+  for (const part of backwards ? [second, first] : [first, second]) {
+    const isSecond = part === second;
+    // The whole part is on the other side of a cursor.
+    if ((after && !isSecond && isInSecond(after)) || (before && isSecond && !isInSecond(before))) continue;
+    const within = (cursor: CursorValues | null): CursorValues | null => {
+      if (cursor === null || isInSecond(cursor) !== isSecond) return null;
+      return isSecond ? cursor.slice(-1) : cursor;
+    };
+    const window: Window = { limit: limit - rows.length, after: within(after), before: within(before), backwards };
+    const found = await part.rows({ ...window, offset: skip });
+    rows.push(...found);
+    if (rows.length >= limit) break;
+    if (skip > 0) skip = found.length > 0 ? 0 : Math.max(0, skip - (await part.count(skip)));
+  }
+  return rows;
+};

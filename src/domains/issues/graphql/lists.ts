@@ -6,10 +6,11 @@ import { type ConnectionArguments, listConnection } from '#graphql/connection.ts
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import type { IssueFilter, Named } from '../filter.ts';
 import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from '../graphql.ts';
+import type { IssueFilter, Named } from '../lists/filter.ts';
+import { listIssues, listIssuesBelow } from '../lists.ts';
 import { ISSUE_ORDERS, type IssueOrder, type IssueRow, type IssueState, type IssueType } from '../model.ts';
-import { type IssueCounts, issueCountsByProjectIds, listIssues, listIssuesBelow } from '../queries.ts';
+import { type IssueCounts, issueCountsByProjectIds } from '../queries.ts';
 
 const IssueSort = builder.enumType('IssueSort', {
   description: 'A column and a direction. Older queries use some values in lower case.',

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from 'kysely';
+import { ofPlace, withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from '#domains/planning/linked.ts';
+import type { ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { deploymentsOf } from './deployed.ts';
 import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
-import { withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from './linked.ts';
-import type { ListScope } from './statements.ts';
 
 /**
  * Returns the ways to find the matches of a filter from an index, most selective first. Each is a statement that selects
@@ -13,7 +13,7 @@ import type { ListScope } from './statements.ts';
 export const driversOf = (
   actor: Actor,
   filter: MergeRequestFilter,
-  { project_id, group_id }: ListScope,
+  { project_id, group_id }: ListPlace,
 ): readonly RawBuilder<unknown>[] => {
   const drivers: RawBuilder<unknown>[] = [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
@@ -50,14 +50,20 @@ export const driversOf = (
   if (milestones.length > 0) {
     const titled = sql`m.title = any (${milestones}::text[])`;
     drivers.push(
-      group === null ? withMilestone(sql`${titled} and ${ofProject('m')}`) : withMilestoneBelow(group, titled),
+      group === null
+        ? withMilestone('merge_requests', sql`${titled} and ${ofProject('m')}`)
+        : withMilestoneBelow('merge_requests', group, titled),
     );
   }
   // Found by the first title alone; the conditions check the others.
   const [label] = lowered(choicesOf(filter.labels));
   if (label !== undefined) {
     const titled = sql`lower(l.title) = ${label}`;
-    drivers.push(group === null ? withLabel(sql`${titled} and ${ofProject('l')}`) : withLabelBelow(group, titled));
+    drivers.push(
+      group === null
+        ? withLabel('merge_requests', sql`${titled} and ${ofProject('l')}`)
+        : withLabelBelow('merge_requests', group, titled),
+    );
   }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
     const pattern = containing(filter.search);
@@ -78,19 +84,10 @@ export const driversOf = (
   return drivers;
 };
 
-/** Requires that the row with this alias, a label or milestone, is of the project or of a group above it. */
-export const ofPlace =
-  (project_id: number | undefined) =>
-  (alias: string): RawBuilder<unknown> =>
-    project_id === undefined
-      ? sql`true`
-      : sql`(${sql.ref(`${alias}.project_id`)} = ${project_id} or ${sql.ref(`${alias}.namespace_id`)} = any (
-          (select n.traversal_ids from projects p join namespaces n on n.id = p.namespace_id where p.id = ${project_id})::bigint[]))`;
-
 /** The last driver for a page. A count needs none: one index has the project and the state. */
 export const stateDriver = (
   { state }: MergeRequestFilter,
-  { project_id }: ListScope,
+  { project_id }: ListPlace,
 ): readonly RawBuilder<unknown>[] => {
   if (!state || state === 'all') return [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;

@@ -133,8 +133,12 @@ export const narrowed = (
   if (actor.isAdmin && given('custom_attributes')) {
     add(hasCustomAttributes('projects', sql.ref('projects.id'), slot('custom_attributes')));
   }
-  if (given('marked_for_deletion_on')) add(MARKED_ON);
-  if (given('marked_for_deletion')) add(filter.marked_for_deletion ? MARKED : sql`not ${MARKED}`);
+  if (given('marked_for_deletion_on')) {
+    add(markedWhere(sql`= ${slot('marked_for_deletion_on')}::date`));
+    add(MARKED_ON);
+  }
+  if (given('marked_for_deletion'))
+    add(filter.marked_for_deletion ? markedWhere(sql`is not null`) : sql`not ${MARKED}`);
   if (given('active')) {
     add(filter.active ? sql`not projects.archived and not ${MARKED}` : sql`(projects.archived or ${MARKED})`);
   }
@@ -188,6 +192,14 @@ const MARKED_ON = sql`(projects.marked_for_deletion_on = ${slot('marked_for_dele
     and projects.namespace_id not in (select n.id from namespaces n where n.deletion_marked_on < ${slot('marked_for_deletion_on')}::date)
   or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on = ${slot('marked_for_deletion_on')}::date)
     and (projects.marked_for_deletion_on is null or projects.marked_for_deletion_on > ${slot('marked_for_deletion_on')}::date))`;
+/**
+ * The projects that are marked by themselves or by their group, where `is` applies to the date of either. As an array:
+ * Postgres reads all projects for a condition that concerns either of two tables.
+ */
+const markedWhere = (is: RawBuilder<unknown>): RawBuilder<unknown> => sql`projects.id = any (array(
+  select p.id from projects p where p.marked_for_deletion_on ${is}
+  union all
+  select p.id from namespaces n join projects p on p.namespace_id = n.id where n.deletion_marked_on ${is}))`;
 const MARKED = sql`(projects.marked_for_deletion_on is not null
   or projects.namespace_id in (select n.id from namespaces n where n.deletion_marked_on is not null))`;
 

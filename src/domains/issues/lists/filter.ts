@@ -1,10 +1,9 @@
-import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
-import type { Context } from '#platform/context.ts';
+import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
-import type { DB } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import type { IssueOrder, IssueState, IssueType } from './model.ts';
+import type { IssueOrder, IssueState, IssueType } from '../model.ts';
 
 /** A list of names, or `none` or `any`. */
 export type Named = readonly string[] | 'none' | 'any';
@@ -46,69 +45,61 @@ export interface IssueFilter extends Conditions {
   readonly sort?: SortDirection | null | undefined;
 }
 
-/** Restricts the query to the filter. */
-export const withFilter = <Row>(
-  ctx: Pick<Context, 'actor'>,
-  query: SelectQueryBuilder<DB, 'issues', Row>,
-  filter: IssueFilter,
-): SelectQueryBuilder<DB, 'issues', Row> => {
-  let issues = query;
-  for (const condition of conditionsOf(ctx, filter)) issues = issues.where(condition);
-  if (filter.labels) for (const condition of allLabels(filter.labels)) issues = issues.where(condition);
+/** Returns the conditions of the filter on the row `issues`, without access rights. */
+export const conditions = (actor: Actor, filter: IssueFilter): RawBuilder<boolean>[] => {
+  const all = criteria(actor, filter);
+  const add = (condition: RawBuilder<boolean>) => all.push(condition);
+  if (filter.labels) all.push(...allLabels(filter.labels));
   // If several values are excluded, each of them is excluded.
   // Coalesced, so that an issue without an author is not excluded.
-  for (const condition of conditionsOf(ctx, filter.not ?? {}))
-    issues = issues.where(sql<boolean>`not coalesce(${condition}, false)`);
-  if (filter.not?.labels) issues = issues.where(sql<boolean>`not ${oneLabel(filter.not.labels)}`);
-  const { userId } = ctx.actor;
-  if (filter.state) issues = issues.where('issues.state', '=', filter.state);
-  if (filter.milestone_id != null) issues = issues.where('issues.milestone_id', '=', filter.milestone_id);
-  if (filter.scope === 'created_by_me') issues = issues.where('issues.author_id', '=', userId ?? 0);
-  if (filter.scope === 'assigned_to_me') issues = issues.where(assignedTo(sql<boolean>`a.user_id = ${userId}`));
+  for (const condition of criteria(actor, filter.not ?? {})) add(sql`not coalesce(${condition}, false)`);
+  if (filter.not?.labels) add(sql`not ${oneLabel(filter.not.labels)}`);
+  if (filter.state) add(sql`issues.state = ${filter.state}`);
+  if (filter.milestone_id != null) add(sql`issues.milestone_id = ${filter.milestone_id}`);
+  if (filter.scope === 'created_by_me') add(sql`issues.author_id = ${actor.userId ?? 0}`);
+  if (filter.scope === 'assigned_to_me') add(assignedTo(sql`a.user_id = ${actor.userId ?? 0}`));
   if (filter.search) {
     const pattern = containing(filter.search);
     const columns = filter.search_in?.length ? filter.search_in : SEARCHED;
     const found = columns.map((column) => sql<boolean>`${sql.ref(`issues.${column}`)} ilike ${pattern}`);
-    issues = issues.where(sql<boolean>`(${sql.join(found, sql` or `)})`);
+    add(sql`(${sql.join(found, sql` or `)})`);
   }
-  if (filter.issue_types) issues = issues.where(sql<boolean>`issues.issue_type = any (${filter.issue_types}::text[])`);
-  if (filter.confidential != null) issues = issues.where('issues.confidential', '=', filter.confidential);
-  const times = [
-    ['created_at', '>=', filter.created_after],
-    ['created_at', '<=', filter.created_before],
-    ['updated_at', '>=', filter.updated_after],
-    ['updated_at', '<=', filter.updated_before],
-    ['due_date', '>=', filter.due_after],
-    ['due_date', '<=', filter.due_before],
-  ] as const;
-  for (const [column, comparison, value] of times) {
-    if (value != null) issues = issues.where(`issues.${column}`, comparison, value);
-  }
-  return issues;
+  if (filter.issue_types) add(sql`issues.issue_type = any (${filter.issue_types}::text[])`);
+  if (filter.confidential != null) add(filter.confidential ? sql`issues.confidential` : sql`not issues.confidential`);
+  for (const column of ['created_at', 'updated_at', 'due_date'] as const) all.push(...within(filter, column));
+  return all;
 };
 
-const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): RawBuilder<boolean>[] => {
+/** Returns the conditions of the filter on the time or date in this column. */
+export const within = (
+  filter: IssueFilter,
+  column: 'created_at' | 'updated_at' | 'due_date',
+): RawBuilder<boolean>[] => {
+  const name = column === 'created_at' ? 'created' : column === 'updated_at' ? 'updated' : 'due';
+  const as = sql.raw(column === 'due_date' ? 'date' : 'timestamptz');
+  const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+  const of = sql.ref(`issues.${column}`);
+  return [
+    ...(after == null ? [] : [sql<boolean>`${of} >= ${after}::${as}`]),
+    ...(before == null ? [] : [sql<boolean>`${of} <= ${before}::${as}`]),
+  ];
+};
+
+const criteria = (actor: Actor, filter: Conditions): RawBuilder<boolean>[] => {
   const all: RawBuilder<boolean>[] = [];
   if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
   if (filter.milestones) all.push(milestoneCondition(filter.milestones));
   // An author is compared with a single id, so that their issues are found by index.
   if (filter.author_id != null) all.push(sql<boolean>`issues.author_id = ${filter.author_id}`);
-  if (filter.author_username != null) {
-    all.push(sql<boolean>`issues.author_id = (
-      select u.id from users u where lower(u.username) = lower(${filter.author_username}))`);
-  }
+  if (filter.author_username != null) all.push(sql<boolean>`issues.author_id = ${userNamed(filter.author_username)}`);
   const { assignee_id } = filter;
   if (assignee_id === 'any' || assignee_id === 'none') {
     const isAssigned = assignedTo(sql<boolean>`true`);
     all.push(assignee_id === 'any' ? isAssigned : sql<boolean>`(not ${isAssigned})`);
   } else if (assignee_id != null) all.push(assignedTo(sql<boolean>`a.user_id = ${assignee_id}`));
   if (filter.assignee_usernames) {
-    const names = filter.assignee_usernames.map((name) => name.toLowerCase());
     // The users are found once, not for each issue.
-    all.push(
-      assignedTo(sql<boolean>`a.user_id = any (array(
-        select u.id from users u where lower(u.username) = any (${names}::text[])))`),
-    );
+    all.push(assignedTo(sql<boolean>`a.user_id = any (${usersNamed(filter.assignee_usernames)})`));
   }
   const { my_reaction_emoji: emoji } = filter;
   if (emoji) {
@@ -121,6 +112,15 @@ const conditionsOf = ({ actor }: Pick<Context, 'actor'>, filter: Conditions): Ra
   }
   return all;
 };
+
+/** Selects the id of the user, or nothing. */
+export const userNamed = (username: string): RawBuilder<unknown> =>
+  sql`(select u.id from users u where lower(u.username) = lower(${username}))`;
+
+/** Selects the ids of the users as an array. */
+export const usersNamed = (usernames: readonly string[]): RawBuilder<unknown> =>
+  sql`array(select u.id from users u
+    where lower(u.username) = any (${usernames.map((name) => name.toLowerCase())}::text[]))`;
 
 const assignedTo = (condition: RawBuilder<boolean>): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from issue_assignees a where a.issue_id = issues.id and ${condition})`;

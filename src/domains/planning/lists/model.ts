@@ -1,0 +1,81 @@
+import type { RawBuilder } from 'kysely';
+
+/** Where a list looks: in one project, or in all that the caller can see. */
+export interface ListPlace {
+  readonly project_id?: number | undefined;
+  /** A group with everything below it. */
+  readonly group_id?: number | undefined;
+  /** Leaves out the groups below `group_id`. */
+  readonly directly?: boolean | undefined;
+  readonly non_archived?: boolean | undefined;
+}
+
+/** A row of a list, with the computed part of its sort key if there is one. */
+export interface Listed {
+  readonly id: number;
+  readonly sort_0?: string | number | null;
+  readonly sort_1?: string | number | null;
+}
+
+export interface Key<Row> {
+  /** Over the row of the table. Never null, so that a cursor is a single row comparison. */
+  readonly by: RawBuilder<unknown>;
+  readonly of: (row: Row) => string | number | null;
+}
+
+/** A computed order has keys of their own only for few rows: those with a due date, a priority or votes. */
+export interface Ranked {
+  /** Selects the ids of these. `ofPlace` limits the row with this alias, a label or milestone, to the place of the list. */
+  readonly ids: (ofPlace: (alias: string) => RawBuilder<unknown>) => RawBuilder<unknown>;
+  readonly others: readonly { readonly value: string | number; readonly as: 'date' | 'integer' | 'bigint' }[];
+}
+
+export type OrderColumn =
+  | 'created_at'
+  | 'updated_at'
+  | 'title'
+  | 'merged_at'
+  | 'closed_at'
+  | 'due_date'
+  | 'weight'
+  | 'relative_position'
+  | 'id';
+
+/** How a list is sorted: by these keys and then by id, all in one direction. */
+export interface Order<Row> {
+  /** None for an order by id alone. */
+  readonly keys: readonly Key<Row>[];
+  /** The column whose index has the rows in this order. Null if each row's place must be computed. */
+  readonly column: OrderColumn | null;
+  /** For a computed place: the rows that differ from all others, and the keys of the others. */
+  readonly ranked: Ranked | null;
+  /** The key of rows where the column is not set: they come last and are not in the index. Null if the index has all rows. */
+  readonly missing: string | number | null;
+  readonly ascending: boolean;
+}
+
+/** A column before the one of the order in its index, with the value that it has in all rows of the list. */
+export interface Prefix {
+  readonly column: 'project_id' | 'state' | 'author_id';
+  readonly value: RawBuilder<unknown>;
+  /** Whether one of the conditions of the list requires the same. */
+  readonly isCondition: boolean;
+}
+
+/** The list that a statement reads, of one of the tables that share these orders and places. */
+export interface Wanted<Row = Listed> {
+  readonly table: 'issues' | 'merge_requests';
+  readonly place: ListPlace;
+  readonly order: Order<Row>;
+  /** On the row of the table alone. */
+  readonly conditions: readonly RawBuilder<boolean>[];
+  /** Those of the conditions that its index can check, because they are on the column of the order. */
+  readonly ranges: readonly RawBuilder<boolean>[];
+  /**
+   * Requires that the caller can see the row: by the row `projects` alone, and by both rows. Null if the caller can see
+   * the project of the list.
+   */
+  readonly visible: { readonly project: RawBuilder<boolean>; readonly row?: RawBuilder<boolean> } | null;
+  /** The index of the order begins with these. */
+  readonly prefix: readonly Prefix[];
+}

@@ -1,0 +1,316 @@
+import { type RawBuilder, sql } from 'kysely';
+import { SEEN } from '#platform/db/known-counts.ts';
+import type { Window } from '#platform/db/list.ts';
+import type { Order, OrderColumn, Prefix, Ranked, Wanted } from './model.ts';
+
+// Decision 41 explains how a page is found. Each statement first finds ids and sort keys. The columns are then joined to
+// the page that is left.
+
+/** Joins the columns to a page of `id` and the sort keys. */
+export const pageStatement = <Row>(
+  { table, order }: Wanted<Row>,
+  columns: RawBuilder<unknown>,
+  { backwards = false }: Window,
+  page: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`
+  select ${sql.join([columns, ...sorts('page', order), sql`page.total, page.drawn, ${SEEN} as seen`])}
+  from (${page}) page left join ${sql.table(table)} on ${sql.ref(`${table}.id`)} = page.id
+  ${sorted('page', order, order.ascending !== backwards)}`;
+
+/**
+ * Walks along the index of the order, and checks each row until the page is full. Ends after `most` rows, so that the
+ * page may be short: then `drawn` says how many rows there were, in a row without an id if none matches.
+ */
+export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number): RawBuilder<unknown> => {
+  const { table, order, place, prefix, conditions, ranges, visible } = wanted;
+  const { range, by, columns } = lane(wanted, window, prefix);
+  // Only columns of the index, which makes following it cheaper than sorting the project by any other index.
+  const index = sql`(select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)}
+    where ${and([...range, ...ranges])} order by ${by} limit ${sql.lit(most)})`;
+  // The rest of each row is looked up until the page is full, unless the index has all that the filter reads.
+  const covered = prefix.filter(({ isCondition }) => isCondition).length + ranges.length;
+  const isCovered = visible === null && place.project_id !== undefined && conditions.length === covered;
+  const [walked, rows, checked] = isCovered
+    ? [table, sql`${index} ${sql.table(table)}`, matches(wanted)]
+    : ['walked', sql`${index} walked cross join lateral ${matchOf(wanted, 'walked')}`, placed(wanted)];
+  const up = order.ascending !== (window.backwards ?? false);
+  // Counted only for a short page, because it reads the index to the end.
+  return sql`with page as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])}
+      from ${withProjects(wanted, rows)}
+      where ${and(checked)} order by ${inDirection(walked, columns, up)} ${limit(window)})
+    select page.*, null::bigint as total,
+      case when (select count(*) from page) < ${sql.lit(window.limit)} then (select count(*) from ${index} every) end as drawn
+    from (select 1) one left join page on true`;
+};
+
+/**
+ * For a computed order: sorts the ranked rows that match, walks along the others by id, and merges both. Above
+ * `mostDrawn` ranked ones the page is not complete.
+ */
+export const walkRanked = <Row>(
+  wanted: Wanted<Row>,
+  window: Window,
+  { others }: Ranked,
+  ranked: RawBuilder<unknown>,
+  mostDrawn: number,
+  most: number,
+): RawBuilder<unknown> => {
+  const { table, order, place } = wanted;
+  const { after, before, backwards = false } = window;
+  const up = order.ascending !== backwards;
+  const rowId = sql.ref(`${table}.id`);
+  const none = others.map(({ value, as }) => sql`${sql.lit(value)}::${sql.raw(as)}`);
+  const isOther = (cursor: Window['after']): cursor is NonNullable<Window['after']> =>
+    cursor != null && others.every(({ value }, i) => String(cursor[i]) === String(value));
+  const range: RawBuilder<unknown>[] = [];
+  const within = (larger: boolean, cursor: NonNullable<Window['after']>) =>
+    range.push(sql`${rowId} ${sql.raw(larger ? '>' : '<')} ${cursor.at(-1)}`);
+  if (isOther(after)) within(order.ascending, after);
+  if (isOther(before)) within(!order.ascending, before);
+  const columns = place.project_id === undefined ? ['id'] : ['project_id', 'id'];
+  // Compared as a row, for the same reason as in `lane`.
+  if (place.project_id !== undefined) {
+    const row = sql`(${sql.ref(`${table}.project_id`)}, ${rowId})`;
+    range.push(sql`${row} >= (${place.project_id}::bigint, 0) and ${row} < (${place.project_id}::bigint + 1, 0)`);
+  }
+  const upTo = sql.lit(window.limit + (window.offset ?? 0));
+  return sql`with drawn as materialized (${drawnBy(ranked, mostDrawn)}),
+    ranked as materialized (select ${sql.join([rowId, ...keys(order)])} from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted))}),
+    others as materialized (select ${sql.join([rowId, ...none.map((value, i) => sql`${value} as ${sql.ref(`sort_${i}`)}`)])}
+      from ${withProjects(
+        wanted,
+        sql`(select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)} where ${and(range)}
+          order by ${inDirection(table, columns, up)} limit ${sql.lit(most)}) walked cross join lateral ${matchOf(wanted, 'walked')}`,
+      )}
+      where ${and(placed(wanted))} and walked.id not in (select id from drawn)
+        and ${and(cursors(order, window, none, sql.ref('walked.id')))}
+      order by ${inDirection('walked', columns, up)} limit ${upTo})
+    select found.*, null::bigint as total, (select count(*) from drawn) as drawn
+    from (select * from ranked union all select * from others) found
+    where ${and(cursors(order, window, sorts('found', order), sql.ref('found.id')))} ${sorted('found', order, up)} ${limit(window)}`;
+};
+
+/**
+ * Checks the rows that `driver` finds, sorts the matches and cuts out the page. Returns the number of rows found by the
+ * driver as `drawn`, in a row without an id if there are no matches. Above `most` the page is not complete.
+ */
+export const gather = <Row>(
+  wanted: Wanted<Row>,
+  window: Window,
+  driver: RawBuilder<unknown>,
+  most: number,
+): RawBuilder<unknown> => {
+  const { table, order } = wanted;
+  const within = cursors(order, window, sorts('found', order), sql.ref('found.id'));
+  return sql`with drawn as materialized (${drawnBy(driver, most)}),
+    found as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${withProjects(wanted, drawnMatches(wanted))}
+      where ${and(placed(wanted, true))})
+    select page.*, (select count(*) from found) as total, (select count(*) from drawn) as drawn
+    from (select 1) one left join lateral (select * from found where ${and(within)}
+      ${sorted('found', order, order.ascending !== (window.backwards ?? false))} ${limit(window)}) page on true`;
+};
+
+/** Reads all matches and sorts them, or lets Postgres follow an index to the end. Complete, and the most expensive. */
+export const readAll = <Row>(wanted: Wanted<Row>, window: Window): RawBuilder<unknown> => {
+  const { table, order } = wanted;
+  const { range, by } = byKeys(wanted, window, matches(wanted));
+  return sql`select ${sql.join([sql.ref(`${table}.id`), ...keys(order), UNCOUNTED])}
+    from ${withProjects(wanted, sql.table(table))} where ${and(range)} order by ${by} ${limit(window)}`;
+};
+
+/** Reads the first matches of each project, and sorts them together. Suits places where projects have few rows. */
+export const byProject = <Row>(wanted: Wanted<Row>, window: Window): RawBuilder<unknown> => {
+  const { table, order, conditions, visible } = wanted;
+  const up = order.ascending !== (window.backwards ?? false);
+  const { range, by } =
+    order.column === null || order.missing !== null
+      ? byKeys(wanted, window, [sql`${sql.ref(`${table}.project_id`)} = projects.id`])
+      : lane(wanted, window, [{ column: 'project_id', value: sql`projects.id`, isCondition: false }]);
+  const ofRow = visible?.row ? [visible.row] : [];
+  return sql`select found.*, ${UNCOUNTED}
+    from (select ${sql.raw(visible?.row ? 'projects.*' : 'projects.id')} from projects where ${and(ofProject(wanted))} offset 0) projects cross join lateral (
+      select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${sql.table(table)} where ${and([...range, ...conditions, ...ofRow])}
+      order by ${by} limit ${sql.lit(window.limit + (window.offset ?? 0))}) found
+    ${sorted('found', order, up)} ${limit(window)}`;
+};
+
+/** Counts the matches up to `atMost`. */
+export const counting = <Row>(wanted: Wanted<Row>, atMost: number): RawBuilder<unknown> =>
+  sql`select count(*) as count, ${SEEN} as seen from (
+    select 1 from ${withProjects(wanted, sql.table(wanted.table))}
+    where ${and(matches(wanted))} limit ${sql.lit(atMost)}) counted`;
+
+/** The same among the rows that `driver` finds, if they are at most `most`. */
+export const countingDrawn = <Row>(
+  wanted: Wanted<Row>,
+  driver: RawBuilder<unknown>,
+  most: number,
+): RawBuilder<unknown> =>
+  sql`with drawn as materialized (${drawnBy(driver, most)})
+    select (select count(*) from drawn) as drawn, ${SEEN} as seen, count(*) as count
+    from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted, true))}`;
+
+const UNCOUNTED = sql`null::bigint as total, null::bigint as drawn`;
+
+const drawnBy = (driver: RawBuilder<unknown>, most: number) =>
+  sql`select distinct id from (select id from (${driver}) every limit ${sql.lit(most + 1)}) first_ones`;
+
+// The inner `offset 0` makes Postgres look each row up by its id, the outer one makes it check one row at a time. It would
+// read the whole table, or all labels of all rows, because it cannot know how few rows are left.
+const matchOf = <Row>(wanted: Wanted<Row>, found: string): RawBuilder<unknown> => {
+  const table = sql.table(wanted.table);
+  return sql`(select * from (select * from ${table} where ${sql.ref(`${wanted.table}.id`)} = ${sql.ref(`${found}.id`)} offset 0) ${table}
+    where ${and(rowMatches(wanted))} offset 0) ${table}`;
+};
+
+const drawnMatches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown> =>
+  sql`drawn cross join lateral ${matchOf(wanted, 'drawn')}`;
+
+const matches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown>[] => [...rowMatches(wanted), ...placed(wanted)];
+
+/** The conditions on the row of the table alone. */
+const rowMatches = <Row>({ table, conditions, place }: Wanted<Row>): RawBuilder<unknown>[] => [
+  ...conditions,
+  ...(place.project_id === undefined ? [] : [sql`${sql.ref(`${table}.project_id`)} = ${place.project_id}`]),
+];
+
+/**
+ * The conditions on the row together with the row `projects`. For rows that a driver found, the groups below a group are
+ * read once: Postgres expects few rows, and would search the groups again for each.
+ */
+const placed = <Row>(wanted: Wanted<Row>, areDrawn = false): RawBuilder<unknown>[] => [
+  ...ofProject(wanted, areDrawn),
+  ...(wanted.visible?.row ? [wanted.visible.row] : []),
+];
+
+/** The conditions on the row `projects`. None if it is not joined. */
+const ofProject = <Row>({ place, visible }: Wanted<Row>, areDrawn = false): RawBuilder<unknown>[] => {
+  const { non_archived, group_id, directly } = place;
+  if (visible === null) return [];
+  return [
+    visible.project,
+    ...(non_archived ? [sql`not projects.archived`] : []),
+    ...(group_id === undefined ? [] : [isBelowGroup(sql`${group_id}::bigint`, !directly, areDrawn)]),
+  ];
+};
+
+const withProjects = <Row>({ table, visible }: Wanted<Row>, rows: RawBuilder<unknown>): RawBuilder<unknown> =>
+  visible === null ? rows : sql`${rows} join projects on projects.id = ${sql.ref(`${table}.project_id`)}`;
+
+/** Requires that the joined row `projects` is in the group, or also in a group below it. */
+export const isBelowGroup = (
+  groupId: RawBuilder<number>,
+  includeSubgroups: boolean,
+  readsOnce = false,
+): RawBuilder<boolean> => {
+  if (!includeSubgroups) return sql<boolean>`projects.namespace_id = ${groupId}`;
+  const below = sql`select n.id from namespaces n where n.traversal_ids @> array[${groupId}]`;
+  return readsOnce
+    ? sql<boolean>`projects.namespace_id = any (array(${below}))`
+    : sql<boolean>`projects.namespace_id in (${below})`;
+};
+
+const keys = <Row>({ keys }: Order<Row>): RawBuilder<unknown>[] =>
+  keys.map(({ by }, i) => sql`${by} as ${sql.ref(`sort_${i}`)}`);
+
+const sorts = <Row>(from: string, { keys }: Order<Row>): RawBuilder<unknown>[] =>
+  keys.map((_key, i) => sql.ref(`${from}.sort_${i}`));
+
+const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
+  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+
+const direction = (up: boolean): RawBuilder<unknown> => sql.raw(up ? 'asc' : 'desc');
+
+const sorted = <Row>(from: string, order: Order<Row>, up: boolean): RawBuilder<unknown> =>
+  sql`order by ${sql.join([...sorts(from, order), sql.ref(`${from}.id`)].map((by) => sql`${by} ${direction(up)}`))}`;
+
+const inDirection = (from: string, columns: readonly string[], up: boolean): RawBuilder<unknown> =>
+  sql.join(columns.map((name) => sql`${sql.ref(`${from}.${name}`)} ${direction(up)}`));
+
+// A literal: a generic plan would assume a tenth of the table.
+const limit = ({ limit, offset = 0 }: Window): RawBuilder<unknown> =>
+  sql`limit ${sql.lit(limit)} ${offset > 0 ? sql`offset ${sql.lit(offset)}` : sql``}`;
+
+/** The conditions that select a part of an order, and the order. */
+interface Range {
+  readonly range: readonly RawBuilder<unknown>[];
+  readonly by: RawBuilder<unknown>;
+}
+
+/** With the columns of the index that is followed. */
+interface Lane extends Range {
+  readonly columns: readonly string[];
+}
+
+const TIMES = [sql`'-infinity'::timestamptz`, sql`'infinity'::timestamptz`] as const;
+const INTEGERS = [sql`-2147483648`, sql`2147483647`] as const;
+
+/** The least and the largest value of a column. No title is the largest. */
+const EDGES: Readonly<Record<OrderColumn, readonly [RawBuilder<unknown>, RawBuilder<unknown> | null]>> = {
+  created_at: TIMES,
+  updated_at: TIMES,
+  merged_at: TIMES,
+  closed_at: TIMES,
+  title: [sql`''`, null],
+  due_date: [sql`'-infinity'::date`, sql`'infinity'::date`],
+  weight: INTEGERS,
+  relative_position: INTEGERS,
+  id: [sql`0`, sql`9223372036854775807`],
+};
+
+/**
+ * Follows the index of `prefix`, the column of the order and the id. The prefix is compared as a part of rows: with
+ * `project_id = $1` Postgres would expect the few rows of an average project, and sort those of any other index.
+ */
+const lane = <Row>({ table, order }: Wanted<Row>, window: Window, prefix: readonly Prefix[]): Lane => {
+  const { backwards = false, after, before } = window;
+  const up = order.ascending !== backwards;
+  const ordered = order.column ?? 'created_at';
+  const names = [...prefix.map(({ column }) => column), ordered];
+  const columns = ordered === 'id' ? names : [...names, 'id'];
+  const values = prefix.map(({ value }) => value);
+  const row = (of: readonly string[]) => sql`(${sql.join(of.map((name) => sql.ref(`${table}.${name}`)))})`;
+  const range: RawBuilder<unknown>[] = [];
+  const compare = (larger: boolean, cursor: NonNullable<Window['after']>) =>
+    range.push(sql`${row(columns)} ${sql.raw(larger ? '>' : '<')} (${sql.join([...values, ...cursor])})`);
+  if (after) compare(order.ascending, after);
+  if (before) compare(!order.ascending, before);
+  if (prefix.length > 0) {
+    const [least, largest] = EDGES[ordered];
+    range.push(sql`${row(names)} >= (${sql.join([...values, least])})`);
+    // Without a largest value, the range ends before the next value of the prefix.
+    range.push(
+      largest === null
+        ? sql`${row(names)} < (${sql.join([...values.map((value) => sql`${value} + 1`), least])})`
+        : sql`${row(names)} <= (${sql.join([...values, largest])})`,
+    );
+  }
+  return { range, by: inDirection(table, columns, up), columns };
+};
+
+/** Sorts by the keys of the order, whatever index there is. */
+const byKeys = <Row>(
+  { table, order }: Wanted<Row>,
+  window: Window,
+  conditions: readonly RawBuilder<unknown>[],
+): Range => {
+  const up = order.ascending !== (window.backwards ?? false);
+  const id = sql.ref(`${table}.id`);
+  const by = order.keys.map((key) => key.by);
+  return {
+    range: [...conditions, ...cursors(order, window, by, id)],
+    by: sql.join([...by, id].map((each) => sql`${each} ${direction(up)}`)),
+  };
+};
+
+const cursors = <Row>(
+  { ascending }: Order<Row>,
+  { after, before }: Window,
+  by: readonly RawBuilder<unknown>[],
+  id: RawBuilder<unknown>,
+): RawBuilder<unknown>[] => {
+  const row = sql`(${sql.join([...by, id])})`;
+  const compared = (larger: boolean, values: NonNullable<Window['after']>) =>
+    sql`${row} ${sql.raw(larger ? '>' : '<')} (${sql.join(values)})`;
+  return [...(after ? [compared(ascending, after)] : []), ...(before ? [compared(!ascending, before)] : [])];
+};
