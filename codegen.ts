@@ -11,7 +11,7 @@ import * as typedDocumentNode from '@graphql-codegen/typed-document-node';
 import * as typescriptOperations from '@graphql-codegen/typescript-operations';
 import { type GraphQLSchema, lexicographicSortSchema, parse, printSchema } from 'graphql';
 import { PostgresDialect as CodegenDialect, generate } from 'kysely-codegen';
-import { settingInfos } from '#platform/config.ts';
+import { settingInfos } from '#platform/config/config.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createDatabase, createPool } from '#platform/db/pool.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { networkOf } from '#platform/caller/network.ts';
+import type { Trust } from '#platform/caller/trusted-proxies.ts';
 import type { Logger } from '#platform/log.ts';
-import { networkOf } from '#platform/network.ts';
-import type { Trust } from '#platform/trusted-proxies.ts';
 import { type Entry, LinkedSet } from './linked-set.ts';
 import { rawAnswer } from './raw-answers.ts';
 

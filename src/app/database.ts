@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import type { Config } from '#platform/config.ts';
+import type { Config } from '#platform/config/config.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import type { Logger } from '#platform/log.ts';
 

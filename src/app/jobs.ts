@@ -76,12 +76,12 @@ import { deactivateDormantUsers } from '#domains/users/jobs.ts';
 import { answerMailRequest } from '#domains/users/mail-requests.ts';
 import { sweepMailTokens } from '#domains/users/mail-tokens.ts';
 import { mailSignUp, sweepSignUps } from '#domains/users/mails/sign-up.ts';
+import { sweepRateCounts } from '#platform/caller/rate-limit.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
 import { type AnyJobDefinition, runnable } from '#platform/jobs.ts';
-import { defineMailDelivery } from '#platform/mail.ts';
-import { sweepRateCounts } from '#platform/rate-limit.ts';
-import { removeFiles } from '#platform/remove-files.ts';
+import { defineMailDelivery } from '#platform/mail/mail.ts';
 import { removeDueFiles } from '#platform/storage/removals.ts';
 import { sweepStorage } from './housekeeping.ts';
 

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
-import { collectAll, steadyHeap } from '#platform/collect.ts';
 import type { Logger } from '#platform/log.ts';
+import { collectAll, steadyHeap } from '#platform/process/collect.ts';
 
 const CHECK_MS = 5_000;
 /** The minimum number of bytes to reclaim that makes a collection worth its pause. */

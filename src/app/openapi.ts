@@ -1,6 +1,6 @@
 import { endpoints as errorIngest } from '#domains/error-ingest/rest/openapi.ts';
 import { endpoints as oauth } from '#domains/oauth/rest/openapi.ts';
-import { VERSION } from '#platform/version.ts';
+import { VERSION } from '#platform/process/version.ts';
 import { buildOpenApi } from '#rest/openapi.ts';
 import type { ApiVersion } from '#rest/route.ts';
 import { v5Tables } from '#rest/v5-table.ts';

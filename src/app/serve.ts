@@ -1,9 +1,9 @@
 import { flushCompileCache } from 'node:module';
 import { inspect } from 'node:util';
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
-import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config.ts';
+import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config/config.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
-import { sourceStack } from '#platform/source-stack.ts';
+import { sourceStack } from '#platform/process/source-stack.ts';
 import type { Hub } from './build.ts';
 import { openDatabase } from './database.ts';
 import { returnUnusedMemory } from './memory.ts';

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
-import { VERSION } from '#platform/version.ts';
+import { VERSION } from '#platform/process/version.ts';
 import { Api, ApiError } from './api.ts';
 import {
   CreateGroupDocument,

@@ -1,4 +1,4 @@
-import { networkOf } from '#platform/network.ts';
+import { networkOf } from '#platform/caller/network.ts';
 
 const MIB = 1024 * 1024;
 const PER_ADDRESS = 8 * MIB;

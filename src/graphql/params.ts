@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql';
-import { isObject, JsonLimitError, parseJson } from '#platform/json.ts';
+import { isObject, JsonLimitError, parseJson } from '#platform/values/json.ts';
 import { type GraphqlParams, Refused } from './engine.ts';
 import { LIMITS } from './limits.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { CloseCode, MessageType, type Server as Protocol, parseMessage } from 'graphql-ws';
 import { WebSocket } from 'ws';
-import { checkJson, JsonLimitError } from '#platform/json.ts';
+import { checkJson, JsonLimitError } from '#platform/values/json.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Arrival } from './arriving.ts';
 import { LIMITS } from './limits.ts';

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
 import { CloseCode, type ConnectionInitMessage, handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { forRequest, nameCaller } from '#platform/caller.ts';
+import { forRequest, nameCaller } from '#platform/caller/caller.ts';
 import type { Context } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';

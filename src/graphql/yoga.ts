@@ -4,7 +4,7 @@ import { GraphQLError, type GraphQLSchema } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Caches } from '#platform/cache.ts';
 import type { Actor, Context } from '#platform/context.ts';
-import { drainBody } from '#platform/drain.ts';
+import { drainBody } from '#platform/concurrency/drain.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 import type { Caches } from './cache.ts';
-import type { CallerCheck } from './caller-check.ts';
+import type { CallerCheck } from './caller/caller-check.ts';
 import type { Clock } from './clock.ts';
-import type { Config } from './config.ts';
+import type { Config } from './config/config.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { Git } from './git/git.ts';

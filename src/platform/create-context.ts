@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { nameCaller } from './caller.ts';
-import type { CallerCheck } from './caller-check.ts';
+import { nameCaller } from './caller/caller.ts';
+import type { CallerCheck } from './caller/caller-check.ts';
 import { type Actor, type Client, type Context, noClient, type Services, type Tx } from './context.ts';
 import { isConflict } from './db/failures.ts';
 import type { Database } from './db/pool.ts';
 import type { EventDefinition, NewEvent } from './events.ts';
 import type { EnqueueOptions, JobDefinition } from './jobs.ts';
 import type { Logger } from './log.ts';
-import { toJsonb } from './to-jsonb.ts';
+import { toJsonb } from './values/to-jsonb.ts';
 
 export interface ContextOptions {
   readonly actor: Actor;

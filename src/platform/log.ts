@@ -1,5 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { sourceStack } from './source-stack.ts';
+import { sourceStack } from './process/source-stack.ts';
 
 export type { Logger } from 'pino';
 

@@ -1,5 +1,5 @@
 import { badParameters } from '#platform/errors.ts';
-import { JsonLimitError, type JsonLimits, parseJson } from '#platform/json.ts';
+import { JsonLimitError, type JsonLimits, parseJson } from '#platform/values/json.ts';
 import type { BodyKind } from './large-bodies.ts';
 import { parseForm } from './nested.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { badParameters } from '#platform/errors.ts';
-import type { JsonLimits } from '#platform/json.ts';
+import type { JsonLimits } from '#platform/values/json.ts';
 
 /** Bodies up to this size are parsed on the main thread, which takes a few milliseconds. */
 export const LARGE_BODY_BYTES = 1024 * 1024;

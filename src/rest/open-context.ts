@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
-import type { CallerCheck } from '#platform/caller-check.ts';
+import type { CallerCheck } from '#platform/caller/caller-check.ts';
 import type { Actor, Client, Context, Services } from '#platform/context.ts';
-import { readChainId } from '#platform/event-chain.ts';
+import { readChainId } from '#platform/event-log/event-chain.ts';
 import { splitTarget } from '#platform/urls.ts';
 import {
   type Assume,

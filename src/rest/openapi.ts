@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
+import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import type { Shape } from './input.ts';
 import { inputSchema, type Json, outputSchema, type Schemas } from './openapi-schemas.ts';
 import { keysetShape, nameKeysetShape, type Paging, pageShape } from './paging.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { readBoolean } from '#platform/read-boolean.ts';
+import { readBoolean } from '#platform/values/read-boolean.ts';
 import { storableTime } from '#platform/time.ts';
 import { picker, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';

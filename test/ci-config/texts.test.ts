@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { compileGlob } from '#domains/ci-config/globs.ts';
 import { anyMatches, matchingPaths } from '#domains/ci-config/path-globs.ts';
 import { compileRegex } from '#domains/ci-config/regular-expressions.ts';
-import { readDuration, readExpiry } from '#platform/durations.ts';
+import { readDuration, readExpiry } from '#platform/values/durations.ts';
 import { computedMs } from '../support/computed-ms.ts';
 
 describe('a duration', () => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { type NormalizedEvent, recordEvents } from '#domains/error-tracking/event.ts';
 import { prepareEvent } from '#domains/error-tracking/prepared-event.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { useApp } from '../support/app.ts';
 import { errorEvent, exception, frame } from '../support/error-events.ts';
 import { mutate } from '../support/graphql.ts';

@@ -6,7 +6,7 @@ import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { Caches } from '#platform/cache.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';

@@ -6,7 +6,7 @@ import type { Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { Listener } from '#platform/db/listener.ts';
 import { createHttpClient, type HttpClient, type OutboundRequest } from '#platform/http-client/http-client.ts';
-import { startProcesses } from '#platform/processes.ts';
+import { startProcesses } from '#platform/process/processes.ts';
 import { createTestServices } from '../support/services.ts';
 
 export interface EngineProcess extends AsyncDisposable {

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { momentOf } from '#domains/events/visibility.ts';
 import { ensureDeliveryPartitions } from '#domains/hooks/delivery/partitions.ts';
 import { gid } from '#graphql/ids.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { expectLists, type ListCase, mutate } from '../support/graphql.ts';

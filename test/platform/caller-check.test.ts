@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CallerCheck, CallerCondition } from '#platform/caller-check.ts';
+import { CallerCheck, CallerCondition } from '#platform/caller/caller-check.ts';
 import { useApp } from '../support/app.ts';
 
 // The re-check of an assumed caller is part of the first statement, and costs no statement of its own.

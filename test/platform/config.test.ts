@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { ConfigError, helpText, readConfig, settingInfos, wantsHelp } from '#platform/config.ts';
+import { ConfigError, helpText, readConfig, settingInfos, wantsHelp } from '#platform/config/config.ts';
 
 const CERTIFICATE = readFileSync(new URL('../saml/fixtures/provider.crt', import.meta.url), 'utf8');
 const LDAP = { name: 'ldapmain', url: 'ldaps://ldap.example.com:636', base: 'dc=example,dc=com' };

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { forRequest, nameCaller } from '#platform/caller.ts';
+import { forRequest, nameCaller } from '#platform/caller/caller.ts';
 import { createGit, type Git } from '#platform/git/git.ts';
 import { createLogger } from '#platform/log.ts';
 import {

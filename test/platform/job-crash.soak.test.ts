@@ -6,7 +6,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { tolerateLosses } from '#platform/db/pool.ts';
 import { freeJobsOfProcess, freeOrphanedJobs } from '#platform/job-runner/locks.ts';
-import { startProcesses } from '#platform/processes.ts';
+import { startProcesses } from '#platform/process/processes.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { createTestServices } from '../support/services.ts';
 import { until } from '../support/until.ts';

@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
+import { type JobRunner, startJobRunner } from '#platform/job-runner/job-runner.ts';
 import { pruneJobs } from '#platform/job-runner/prune.ts';
-import { type JobRunner, startJobRunner } from '#platform/job-runner.ts';
 import {
   defineJob,
   type EnqueueOptions,
@@ -15,7 +15,7 @@ import {
   type JobRun,
   runnable,
 } from '#platform/jobs.ts';
-import { type Processes, startProcesses } from '#platform/processes.ts';
+import { type Processes, startProcesses } from '#platform/process/processes.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { createTestServices, type TestServices } from '../support/services.ts';
 import { until } from '../support/until.ts';

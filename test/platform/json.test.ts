@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { JsonLimitError, parseJson } from '#platform/json.ts';
+import { JsonLimitError, parseJson } from '#platform/values/json.ts';
 import { computedMs } from '../support/computed-ms.ts';
 
 const LIMITS = { values: 20_000, depth: 32 };

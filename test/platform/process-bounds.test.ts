@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { forRequest, nameCaller } from '#platform/caller.ts';
+import { forRequest, nameCaller } from '#platform/caller/caller.ts';
 import { type BoundOptions, createBound, type Release } from '#platform/git/process/bounds.ts';
 
 const as = <T>(ip: string, work: () => T): T =>

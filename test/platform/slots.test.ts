@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SharedSlots, Slots } from '#platform/slots.ts';
+import { SharedSlots, Slots } from '#platform/concurrency/slots.ts';
 
 test('slots bound the tasks that run at the same time, in order, also after failures', async () => {
   const slots = new Slots(2);

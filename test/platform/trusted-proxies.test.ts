@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it, test } from 'vitest';
-import { callerAddress, trustOf } from '#platform/trusted-proxies.ts';
+import { callerAddress, trustOf } from '#platform/caller/trusted-proxies.ts';
 import { useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 

@@ -10,7 +10,7 @@ import {
   isRequiredArgument,
 } from 'graphql';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { mapLimit } from '#platform/map-limit.ts';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { statementsOf } from '../support/statements.ts';
 

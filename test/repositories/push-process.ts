@@ -1,5 +1,5 @@
 import { startHub } from '#app/build.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 
 // A web process of the hub that dies during the first push, before git may move a ref or right after it has:

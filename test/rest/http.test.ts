@@ -20,7 +20,7 @@ import {
   unauthenticated,
   unprocessable,
 } from '#platform/errors.ts';
-import { newChainId } from '#platform/event-chain.ts';
+import { newChainId } from '#platform/event-log/event-chain.ts';
 import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';

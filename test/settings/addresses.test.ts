@@ -4,7 +4,7 @@ import { startHub } from '#app/build.ts';
 import { assume, authenticate } from '#domains/tokens/authentication.ts';
 import { sweepAddresses } from '#domains/users/client-addresses.ts';
 import { hashPassword } from '#domains/users/password.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';

@@ -6,7 +6,7 @@ import { getSettings, setSettings } from '#cli/settings.ts';
 import { forgetSettings, getSecretSetting } from '#domains/settings/queries.ts';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { settingsTables } from '#domains/settings/table.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';

@@ -3,7 +3,7 @@ import { newSecret, sealSecret, totpOf } from '#domains/sign-in/two-factor.ts';
 import { actorFor } from '#domains/tokens/authentication.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
-import { csrfToken } from '#platform/csrf.ts';
+import { csrfToken } from '#platform/caller/csrf.ts';
 import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
 import { readTree } from '../transfers/archive.ts';

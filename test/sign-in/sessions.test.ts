@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { sweepSessions } from '#domains/sign-in/jobs.ts';
-import { csrfToken } from '#platform/csrf.ts';
+import { csrfToken } from '#platform/caller/csrf.ts';
 import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
 import type { Clock } from '#platform/clock.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { type Actor, anonymous, type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { createLogger } from '#platform/log.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { createContextFactory } from '#platform/create-context.ts';
-import { startJobRunner } from '#platform/job-runner.ts';
+import { startJobRunner } from '#platform/job-runner/job-runner.ts';
 import { defineJob, runnable } from '#platform/jobs.ts';
-import { startProcesses } from '#platform/processes.ts';
+import { startProcesses } from '#platform/process/processes.ts';
 import { createTestServices } from './services.ts';
 
 // A worker process for tests to kill: `node job-process.ts <databaseUrl> <heartbeatMs> <deadAfterMs>`. Its jobs write

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { MAIL_LOG } from '#platform/mail.ts';
+import { MAIL_LOG } from '#platform/mail/mail.ts';
 import type { TestApp } from './app.ts';
 
 export interface LoggedMail {

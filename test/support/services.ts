@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Caches } from '#platform/cache.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import type { Services } from '#platform/context.ts';
 import { createDatabase, createPool } from '#platform/db/pool.ts';
 import { createGit } from '#platform/git/git.ts';

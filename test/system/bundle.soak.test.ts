@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { sourceStack } from '#platform/source-stack.ts';
+import { sourceStack } from '#platform/process/source-stack.ts';
 import { bundleHub } from '../../src/app/bundle.ts';
 
 const SOURCES = join(import.meta.dirname, '../../src');

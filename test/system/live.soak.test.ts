@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { type Hub, startHub } from '#app/build.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Hub, startHub } from '#app/build.ts';
 import { assume, authenticate } from '#domains/tokens/authentication.ts';
 import { daysAfter } from '#domains/tokens/model.ts';
-import { readConfig } from '#platform/config.ts';
+import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type TestUser, useApp } from '../support/app.ts';

@@ -1,7 +1,7 @@
 import { createClient as createWsClient } from 'graphql-ws';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { csrfToken } from '#platform/csrf.ts';
+import { csrfToken } from '#platform/caller/csrf.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';

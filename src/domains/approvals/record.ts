@@ -9,7 +9,7 @@ import { type ProtectedBranch, protectedBranchesByProjects } from '#domains/repo
 import { protectedBranchRecord, toProtectedBranch } from '#domains/repositories/record.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { type Approvers, eligibleApprovers } from './eligible.ts';
 import {

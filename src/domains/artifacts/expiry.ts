@@ -1,4 +1,4 @@
-import { readExpiry } from '#platform/durations.ts';
+import { readExpiry } from '#platform/values/durations.ts';
 import { badParameters } from '#platform/errors.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
-import { codeOf } from '#platform/error-code.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import { ConfigError } from './config-error.ts';
 import { Reference, type Value } from './values.ts';
 import type { ParsedYaml } from './yaml.ts';

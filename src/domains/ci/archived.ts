@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { readDuration } from '#platform/durations.ts';
+import { readDuration } from '#platform/values/durations.ts';
 import { forbidden } from '#platform/errors.ts';
 
 /**

@@ -3,7 +3,7 @@ import { ConfigError } from '#domains/ci-config/config-error.ts';
 import type { CompiledJob } from '#domains/ci-config/model.ts';
 import { expandText } from '#domains/ci-config/variables.ts';
 import type { Tx } from '#platform/context.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { familiesOf } from './family.ts';
 import { jobOptions } from './options.ts';
 import { type JobRow, jobsByIds } from './queries.ts';

@@ -6,7 +6,7 @@ import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
-import { VERSION } from '#platform/version.ts';
+import { VERSION } from '#platform/process/version.ts';
 import { mergeRequestEventType } from './model.ts';
 
 /** A variable that the hub defines. Its value holds no references to other variables. */

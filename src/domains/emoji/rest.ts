@@ -4,7 +4,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { idOrPath, integer, text } from '#rest/params.ts';

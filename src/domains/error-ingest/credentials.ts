@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 
 const KEY = /^\w{1,100}$/;
 

@@ -12,7 +12,7 @@ import {
   inflateSync,
   zstdDecompressSync,
 } from 'node:zlib';
-import { codeOf } from '#platform/error-code.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import { ENCODINGS, type Encoding, LINE_FEED } from './model.ts';
 import { malformed, Refusal, tooLarge } from './refusal.ts';
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { recordAll } from '#domains/error-tracking/event.ts';
-import { notePassed } from '#platform/collect.ts';
+import { notePassed } from '#platform/process/collect.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { isTransient } from '#platform/db/failures.ts';
 import { type Batch, readInThread, UnreadError } from './digest/thread.ts';

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { COLLECTOR } from '#domains/error-tracking/model.ts';
 import { type Services, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { drainBody } from '#platform/drain.ts';
+import { drainBody } from '#platform/concurrency/drain.ts';
 import { type Incoming, type ReadBody, readDsnOfStart, readEnvelopeBody, readEventBody, readStart } from './body.ts';
 import { readDsn, readKey, readProjectId } from './credentials.ts';
 import { Intake } from './intake.ts';

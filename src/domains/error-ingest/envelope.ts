@@ -1,4 +1,4 @@
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { KEPT_ITEMS, LINE_FEED } from './model.ts';
 import { malformed, tooLarge } from './refusal.ts';
 

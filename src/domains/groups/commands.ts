@@ -12,7 +12,7 @@ import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import type { SentFile } from '#platform/picture.ts';
+import type { SentFile } from '#platform/files/picture.ts';
 import {
   attributeErrors,
   attributeNames,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
-import { codeOf } from '#platform/error-code.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import type { RenderOptions, Template } from './model.ts';
 
 const MEMORY_MEBIBYTES = 256;

@@ -8,9 +8,9 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Invitations } from '#platform/db/tables.ts';
 import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
-import { sendMail } from '#platform/mail.ts';
-import { MAIL_ADDRESS } from '#platform/mail-address.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { sendMail } from '#platform/mail/mail.ts';
+import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
 import {

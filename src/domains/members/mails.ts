@@ -2,7 +2,7 @@ import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { addressesOfHolders } from '#domains/access/queries.ts';
 import { groupsWantMails } from '#domains/groups/mails.ts';
 import type { Tx } from '#platform/context.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 import { type MemberSource, sourcePayload } from './model.ts';
 

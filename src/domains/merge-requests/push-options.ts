@@ -9,7 +9,7 @@ import { branchName, branchRef, type RefUpdate } from '#domains/repositories/mod
 import type { PushOptions } from '#domains/repositories/push-options.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, type ErrorCode, unprocessable } from '#platform/errors.ts';
-import { readBoolean } from '#platform/read-boolean.ts';
+import { readBoolean } from '#platform/values/read-boolean.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from './commands.ts';
 import { mergeMergeRequest } from './merging.ts';
 import { mergeRequestWebUrl, withDraftMark } from './model.ts';

@@ -12,7 +12,7 @@ import { contextFor } from '#domains/tokens/acting.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { conflict, DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { mergeRequestChecked, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';

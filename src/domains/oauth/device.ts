@@ -5,8 +5,8 @@ import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
-import { networkOf } from '#platform/network.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { networkOf } from '#platform/caller/network.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
 /** How long a device code is valid, and the polling interval. Both in seconds. */

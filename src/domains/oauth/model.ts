@@ -1,4 +1,4 @@
-import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 
 /** The scopes of applications: those of personal access tokens, and those of OpenID Connect. */
 export const OAUTH_SCOPES = [...TOKEN_SCOPES, 'openid', 'profile', 'email'] as const;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Services, Tx } from '#platform/context.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 
 /** The algorithm that every OpenID Connect client must support. */
 export const SIGNING_ALGORITHM = 'RS256';

@@ -2,7 +2,7 @@ import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { FEATURE_LEVELS } from '#domains/access/model.ts';
 import { invalid } from '#platform/errors.ts';
-import { readBoolean } from '#platform/read-boolean.ts';
+import { readBoolean } from '#platform/values/read-boolean.ts';
 
 const feature = () => z.enum(FEATURE_LEVELS);
 const template = (max = 500) => z.string().max(max).nullable();

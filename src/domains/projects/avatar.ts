@@ -2,7 +2,7 @@ import { PUBLIC } from '#domains/access/model.ts';
 import { type OpenPicture, openPicture, removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import type { SentFile } from '#platform/picture.ts';
+import type { SentFile } from '#platform/files/picture.ts';
 import { findProjectWith } from './queries.ts';
 
 /**

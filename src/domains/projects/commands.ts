@@ -11,7 +11,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import type { SentFile } from '#platform/picture.ts';
+import type { SentFile } from '#platform/files/picture.ts';
 import { type ProjectAttributes, projectAttributes } from './attributes.ts';
 import { differences, visibleChanges } from './changes.ts';
 import { projectArchived, projectCreated, projectUnarchived, projectUpdated } from './events.ts';

@@ -4,7 +4,7 @@ import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
-import { removeFiles } from '#platform/remove-files.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
 import { about, payloadOf } from './commands.ts';
 import { projectDeleted, projectMarkedForDeletion, projectRestored } from './events.ts';
 import { lockProject } from './locks.ts';

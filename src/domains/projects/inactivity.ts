@@ -3,7 +3,7 @@ import { OWNER } from '#domains/access/model.ts';
 import { addressesOfHolders } from '#domains/access/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 import { hasPendingActivity } from './activity.ts';
 import { deleteProject } from './deletion.ts';

@@ -8,7 +8,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, notFound } from '#platform/errors.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import type { ProjectAttributes } from './attributes.ts';
 import { checkNameAndPath, refuse } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';

@@ -6,7 +6,7 @@ import { builder, type Types } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
-import { mapRecord } from '#platform/map-record.ts';
+import { mapRecord } from '#platform/values/map-record.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
 import {
   FLAGS,

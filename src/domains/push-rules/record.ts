@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mapRecord } from '#platform/map-record.ts';
+import { mapRecord } from '#platform/values/map-record.ts';
 import { isoTime } from '#platform/time.ts';
 import { FLAGS, MAX_FILE_SIZE, PATTERNS, type PushRule } from './model.ts';
 

@@ -1,5 +1,5 @@
 import type { ContainerKind } from '#domains/planning/container.ts';
-import { mapRecord } from '#platform/map-record.ts';
+import { mapRecord } from '#platform/values/map-record.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';

@@ -4,7 +4,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { createCommit } from './commit-changes.ts';
 import { type Branch, branchRef, type RefUpdate } from './model.ts';
 import { judgePush, readPushPolicy } from './policy.ts';

@@ -5,7 +5,7 @@ import { badParameters } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { FileChange } from '#platform/git/types.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { BRANCHES, branchRef, type Commit } from './model.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 

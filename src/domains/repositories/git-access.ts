@@ -5,7 +5,7 @@ import { findMovedProject, findProject } from '#domains/projects/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
 import type { Service } from '#platform/git/types.ts';
-import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
+import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import { onlyBranches } from './collaboration.ts';
 
 // Who may clone, fetch and push over git.

@@ -11,7 +11,7 @@ import { afterPush, mustBeCarriedOut, type PushOptions, pushOptionsSchema } from
 // been carried out.
 
 /**
- * A process that was not seen for this long is dead, and so is its git process. See the 12 s in platform/processes.ts.
+ * A process that was not seen for this long is dead, and so is its git process. See the 12 s in platform/process/processes.ts.
  */
 export const DEAD_AFTER = '15 seconds';
 /** A process that lives has failed to carry out options of this age. */

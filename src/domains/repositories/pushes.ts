@@ -9,7 +9,7 @@ import type { Database } from '#platform/db/pool.ts';
 import { conflict, DomainError } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { isChange, type RefUpdate } from './model.ts';
 import { carryOutDue, carryOutLate, commandsSchema, processIsDead } from './options-due.ts';
 import { mustBeCarriedOut, type PushOptions, pushOptionsSchema } from './push-options.ts';

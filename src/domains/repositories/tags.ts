@@ -5,7 +5,7 @@ import { type List, listOfRows } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { Ref } from '#platform/git/types.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type RefUpdate, type RepositoryProject, TAGS, type Tag, tagRef } from './model.ts';
 import { judgePush } from './policy.ts';

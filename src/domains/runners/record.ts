@@ -4,7 +4,7 @@ import { namespacesByIds } from '#domains/groups/queries.ts';
 import { nameWithNamespace } from '#domains/projects/model.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { isoTime } from '#platform/time.ts';
 import { changedInV5, removedInV5 } from '#rest/v5.ts';
 import { latestManagers, type ManagerRow } from './manager-queries.ts';

@@ -8,7 +8,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound, tooManyRequests } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { isoTime } from '#platform/time.ts';
 import { nextRun } from './cron.ts';
 import {

@@ -4,7 +4,7 @@ import { openValue } from '#domains/ci-variables/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { isoTime } from '#platform/time.ts';
 import { inputsOf, type ScheduleRow, type ScheduleVariableRow } from './model.ts';
 import { mayChange } from './policy.ts';

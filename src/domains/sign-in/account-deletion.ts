@@ -3,7 +3,7 @@ import { getUser } from '#domains/users/queries.ts';
 import { removeAccount } from '#domains/users/removal.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { type Proof, proven } from './enrolment.ts';
 import { verifySecondFactor } from './two-factor.ts';
 

@@ -7,7 +7,7 @@ import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, insufficientScope, invalid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant } from './model.ts';
 import { provenance } from './origins.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Context, Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 import { isUnexpired } from './model.ts';
 

@@ -1,12 +1,12 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { refusalByTerms, type TermsAccount } from '#domains/users/terms.ts';
 import { defineCache } from '#platform/cache.ts';
-import { CallerCheck, CallerCondition } from '#platform/caller-check.ts';
+import { CallerCheck, CallerCondition } from '#platform/caller/caller-check.ts';
 import { type Actor, type Services, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { type DomainError, invalidToken } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
-import { JOB_TOKEN_SCOPE } from '#platform/token-scopes.ts';
+import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import { type Account, actorOfAccount, closedAccount } from './actors.ts';
 import { revokeFamily } from './commands.ts';
 import { noteUse } from './last-use.ts';

@@ -11,7 +11,7 @@ import { today } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
 import { DEFAULT_PER_PAGE, offsetPage, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
-import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { date, integer, list, text } from '#rest/params.ts';
 import { createToken, revokeToken, rotateToken } from './commands.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter } from './model.ts';

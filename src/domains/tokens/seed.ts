@@ -4,7 +4,7 @@ import { createUser } from '#domains/users/commands.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { TOKEN_SCOPES } from '#platform/token-scopes.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { insertToken } from './commands.ts';
 
 export interface SeededAdministrator {

@@ -4,7 +4,7 @@ import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { badRequest, invalid, notFound } from '#platform/errors.ts';
-import type { SentFile } from '#platform/picture.ts';
+import type { SentFile } from '#platform/files/picture.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
 import { getTopic, type TopicRow } from './queries.ts';
 

@@ -17,7 +17,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { beginImport, type ImportSource } from './begin-import.ts';
 import { emitExport } from './emit-progress.ts';
 import { exportQueued } from './events.ts';

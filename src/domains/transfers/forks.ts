@@ -24,7 +24,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, DomainError, invalid, unauthenticated } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { beginImport } from './begin-import.ts';
 import { FORK_TYPE } from './model.ts';
 

@@ -4,7 +4,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters } from '#platform/errors.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { hasOnlyTexts } from '#rest/only-texts.ts';

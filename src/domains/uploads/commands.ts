@@ -11,7 +11,7 @@ import {
 } from '#domains/planning/container.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { removeFiles } from '#platform/remove-files.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
 import { uploadCreated, uploadDeleted } from './events.ts';
 import { dropUnclaimed } from './jobs.ts';
 import { type Address, containerId, safeName, uploadFolder } from './model.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import type { FieldErrors } from '#platform/errors.ts';
-import { MAIL_ADDRESS } from '#platform/mail-address.ts';
+import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
 import { namespacePathProblems } from './namespace-path.ts';
 import { MAX_PASSWORD_LENGTH } from './password.ts';
 

@@ -5,7 +5,7 @@ import { defineCache } from '#platform/cache.ts';
 import type { Services } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { networkOf } from '#platform/network.ts';
+import { networkOf } from '#platform/caller/network.ts';
 
 interface Noted {
   /** `performance.now()` when the database last noted the address. */

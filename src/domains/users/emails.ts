@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { mailSecurityNotice } from './account-mails.ts';
 import { requireFreeAddress } from './addresses.ts';
 import { attributeErrors } from './attributes.ts';

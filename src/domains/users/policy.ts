@@ -1,4 +1,4 @@
-import { notAdministrator } from '#platform/administrators.ts';
+import { notAdministrator } from '#platform/caller/administrators.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 

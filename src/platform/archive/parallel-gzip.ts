@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Transform } from 'node:stream';
 import { constants, crc32, deflateRaw } from 'node:zlib';
-import { notePassed } from '#platform/collect.ts';
+import { notePassed } from '#platform/process/collect.ts';
 
 /** The size and the checksum of content. */
 export interface ContentSum {

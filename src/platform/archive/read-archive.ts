@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { type Extract, extract } from 'tar-stream';
-import { notePassed } from '#platform/collect.ts';
+import { notePassed } from '#platform/process/collect.ts';
 import { ArchiveError, ArchiveLimitError } from './archive-error.ts';
 import { show, toEntryName } from './entry-name.ts';
 

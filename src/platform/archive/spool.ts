@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { notePassed } from '#platform/collect.ts';
+import { notePassed } from '#platform/process/collect.ts';
 import { toStorageError } from '#platform/storage/meter.ts';
 
 export interface Spool {

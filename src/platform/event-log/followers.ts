@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
+import { Slots } from '../concurrency/slots.ts';
 import { type Context, type Services, systemActor, type Tx } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
 import { isTransient } from '../db/failures.ts';
 import type { Database } from '../db/pool.ts';
 import type { EventRow } from '../events.ts';
-import { Slots } from '../slots.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
 import { countBetween } from './ranges.ts';

@@ -3,8 +3,8 @@ import { constants, createWriteStream } from 'node:fs';
 import { access, type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { codeOf } from '#platform/error-code.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import { createMeter, toStorageError } from './meter.ts';
 import { assertKey, assertRange, type ListedFile, outside, resolveRange, type Storage } from './storage.ts';
 

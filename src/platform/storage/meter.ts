@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
-import { notePassed } from '#platform/collect.ts';
 import { DomainError } from '#platform/errors.ts';
+import { notePassed } from '#platform/process/collect.ts';
 import type { StoredFile } from './storage.ts';
 
 /** Passes bytes through, counts and hashes them, and fails with `too_large` beyond the limit. */

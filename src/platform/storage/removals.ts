@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
+import { pauseAfter } from '#platform/concurrency/pause.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mapLimit } from '#platform/map-limit.ts';
-import { pauseAfter } from '#platform/pause.ts';
 
 /** Longer than any request lasts. */
 const UNCLAIMED_HOURS = 24;

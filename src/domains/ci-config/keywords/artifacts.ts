@@ -1,4 +1,4 @@
-import { readExpiry } from '#platform/durations.ts';
+import { readExpiry } from '#platform/values/durations.ts';
 import type { JobArtifacts } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './key-path.ts';

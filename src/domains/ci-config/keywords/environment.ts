@@ -1,4 +1,4 @@
-import { readDuration } from '#platform/durations.ts';
+import { readDuration } from '#platform/values/durations.ts';
 import type { JobEnvironment } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type KeyPath, readHash, readOneOf, readText } from './key-path.ts';

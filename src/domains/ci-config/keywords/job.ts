@@ -1,4 +1,4 @@
-import { readDuration } from '#platform/durations.ts';
+import { readDuration } from '#platform/values/durations.ts';
 import type { JobDefinition } from '../definition.ts';
 import type { CompiledJob, RunWhen } from '../model.ts';
 import { EMPTY_JOB, RUN_WHEN } from '../model.ts';

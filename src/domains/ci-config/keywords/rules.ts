@@ -1,4 +1,4 @@
-import { readDuration } from '#platform/durations.ts';
+import { readDuration } from '#platform/values/durations.ts';
 import type { AutoCancel, ChangesClause, ExistsClause, Rule, RuleWhen } from '../definition.ts';
 import { parseExpression } from '../expressions.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';

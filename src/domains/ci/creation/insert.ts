@@ -4,7 +4,7 @@ import { nextIid } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import type { Pipelines } from '#platform/db/tables.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { jobCreated, pipelineCreated } from '../events.ts';
 import { eventScope, jobPayload, pipelinePayload } from '../payloads.ts';
 import { type CurrentJob, currentJobs, type LockedPipeline, lockPipeline } from '../processing.ts';

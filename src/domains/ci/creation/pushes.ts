@@ -11,7 +11,7 @@ import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mapLimit } from '#platform/map-limit.ts';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import { createPipeline } from '../create.ts';
 import type { PipelineVariable } from './insert.ts';
 import { asksToSkip } from './skipping.ts';

@@ -1,6 +1,6 @@
 import type { ClientDiscard, SessionCounts, UserReport } from '#domains/error-tracking/event.ts';
 import { type PreparedEvent, prepareEvent } from '#domains/error-tracking/prepared-event.ts';
-import type { JsonObject } from '#platform/json.ts';
+import type { JsonObject } from '#platform/values/json.ts';
 import { unpack } from '../decoding.ts';
 import { type EnvelopeItem, payloadOf, readEnvelope } from '../envelope.ts';
 import { type Encoding, type Form, WHOLE_UNPACKED_BYTES } from '../model.ts';

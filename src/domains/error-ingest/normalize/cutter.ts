@@ -1,5 +1,5 @@
-import type { JsonObject } from '#platform/json.ts';
-import { cleanText } from '#platform/to-jsonb.ts';
+import type { JsonObject } from '#platform/values/json.ts';
+import { cleanText } from '#platform/values/to-jsonb.ts';
 import { FILTERED, isSecretName, scrubText } from './scrubbing.ts';
 import { asObject, fromEntries } from './values.ts';
 

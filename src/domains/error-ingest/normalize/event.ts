@@ -1,7 +1,7 @@
 import type { NormalizedEvent } from '#domains/error-tracking/event.ts';
 import { LEVELS } from '#domains/error-tracking/model.ts';
-import type { JsonObject } from '#platform/json.ts';
-import { cleanText } from '#platform/to-jsonb.ts';
+import type { JsonObject } from '#platform/values/json.ts';
+import { cleanText } from '#platform/values/to-jsonb.ts';
 import { Cutter } from './cutter.ts';
 import { readBreadcrumbs, readMessage } from './messages.ts';
 import { readRequest, readUser } from './request.ts';

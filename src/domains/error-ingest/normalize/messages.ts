@@ -1,5 +1,5 @@
 import type { NormalizedBreadcrumb, NormalizedEvent } from '#domains/error-tracking/event.ts';
-import type { JsonObject } from '#platform/json.ts';
+import type { JsonObject } from '#platform/values/json.ts';
 import type { Cutter } from './cutter.ts';
 import { scrubText } from './scrubbing.ts';
 import { textOf } from './stacks.ts';

@@ -1,6 +1,6 @@
 import type { ClientDiscard, SessionCounts, UserReport } from '#domains/error-tracking/event.ts';
-import type { JsonObject } from '#platform/json.ts';
-import { cleanText } from '#platform/to-jsonb.ts';
+import type { JsonObject } from '#platform/values/json.ts';
+import { cleanText } from '#platform/values/to-jsonb.ts';
 import { readEventId } from '../model.ts';
 import type { Arrived } from './event.ts';
 import { SenderClock } from './times.ts';

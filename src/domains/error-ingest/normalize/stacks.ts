@@ -1,5 +1,5 @@
 import type { NormalizedException, NormalizedFrame, NormalizedMechanism } from '#domains/error-tracking/event.ts';
-import type { JsonObject } from '#platform/json.ts';
+import type { JsonObject } from '#platform/values/json.ts';
 import type { Cutter } from './cutter.ts';
 import { asBoolean, asInteger, asList, asObject, asText } from './values.ts';
 

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '#platform/json.ts';
+import { isObject, type JsonObject } from '#platform/values/json.ts';
 
 export const asObject = (value: unknown): JsonObject | null => (isObject(value) ? value : null);
 

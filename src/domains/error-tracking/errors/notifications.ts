@@ -8,8 +8,8 @@ import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { sendMail } from '#platform/mail.ts';
-import { hit } from '#platform/rate-limit.ts';
+import { sendMail } from '#platform/mail/mail.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { errorWebUrl } from '../model.ts';
 import { type ErrorRow, errorsByIds } from './queries.ts';
 

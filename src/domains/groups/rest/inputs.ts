@@ -3,7 +3,7 @@ import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
 import { PROTECTION_DEFAULTS, protectionOfLevel } from '#domains/settings/protection.ts';
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
 import { invalid } from '#platform/errors.ts';
-import { tooBig } from '#platform/picture.ts';
+import { tooBig } from '#platform/files/picture.ts';
 import type { Input } from '#rest/input.ts';
 import { anyHash, boolean, fileUpload, integer, oneOf, text } from '#rest/params.ts';
 import { removedInV5 } from '#rest/v5.ts';

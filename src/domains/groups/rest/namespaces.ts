@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';

@@ -3,7 +3,7 @@ import { momentOf } from '#domains/events/visibility.ts';
 import { type Context, type Services, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { isTransient } from '#platform/db/failures.ts';
-import { newChainId } from '#platform/event-chain.ts';
+import { newChainId } from '#platform/event-log/event-chain.ts';
 import { defineFollower, type Follower } from '#platform/event-log/followers.ts';
 import type { AnyEventDefinition, EventRow } from '#platform/events.ts';
 import { MAX_BODY_BYTES, wantsBranch } from '../model.ts';

@@ -4,7 +4,7 @@ import { type Context, type Services, systemActor } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
 import { createDatabase, type Database } from '#platform/db/pool.ts';
 import { Loop } from '#platform/event-log/loop.ts';
-import type { Processes } from '#platform/processes.ts';
+import type { Processes } from '#platform/process/processes.ts';
 import { retryDelayMs } from '../model.ts';
 import {
   type Claimed,

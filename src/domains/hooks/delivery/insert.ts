@@ -4,7 +4,7 @@ import type { Moment } from '#domains/events/visibility.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import type { Claimed } from './claim.ts';
 import { findCourier } from './courier.ts';
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { webhookDeliveryUpdated } from '../events.ts';
 import { MIN_ATTEMPTS, RETRY_HOURS } from '../model.ts';
 import { LEAST_ROLES } from '../policy.ts';

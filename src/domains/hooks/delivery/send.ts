@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Services } from '#platform/context.ts';
 import { type AddressPolicy, OutboundError, type OutboundResponse } from '#platform/http-client/http-client.ts';
-import { VERSION } from '#platform/version.ts';
+import { VERSION } from '#platform/process/version.ts';
 import { MAX_BODY_BYTES } from '../model.ts';
 import { sign } from '../signing.ts';
 import { triggerInfo } from '../triggers.ts';

@@ -3,7 +3,7 @@ import { usersByIds } from '#domains/users/queries.ts';
 import { toUserBasic, userBasicRecord } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { date, idOrPath, integer, text } from '#rest/params.ts';

@@ -5,7 +5,7 @@ import { recordSystemNote } from '#domains/planning/system-notes.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { mergeRequestUpdated } from '../events.ts';
 import { lockInProject } from '../locking.ts';
 import type { Merge } from '../merging.ts';

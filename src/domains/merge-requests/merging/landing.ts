@@ -16,7 +16,7 @@ import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit, CommitsToMerge } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { mergeRequestMerged, mergeRequestUpdated } from '../events.ts';
 import { lockInProject } from '../locking.ts';
 import { isBlocked } from '../mergeability.ts';

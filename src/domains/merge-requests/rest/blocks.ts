@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';

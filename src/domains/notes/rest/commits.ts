@@ -3,7 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, dateTime, hash, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';

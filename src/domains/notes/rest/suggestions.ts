@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { integer, list, text } from '#rest/params.ts';
 import { type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { type AppliedSuggestions, applySuggestions } from '../suggestions/apply.ts';

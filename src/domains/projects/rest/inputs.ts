@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
-import { type SentFile, tooBig } from '#platform/picture.ts';
+import { type SentFile, tooBig } from '#platform/files/picture.ts';
 import { anyHash, atLeastOneOf, boolean, commaList, fileUpload, integer, oneOf, text } from '#rest/params.ts';
 import { withRemovals } from '#rest/v5.ts';
 import {

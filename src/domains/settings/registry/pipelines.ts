@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readDuration, readExpiry } from '#platform/durations.ts';
+import { readDuration, readExpiry } from '#platform/values/durations.ts';
 import { flag, secret, setting, storable, whole, wholeOrNull } from './define.ts';
 import { hostName, httpUrl } from './values.ts';
 

@@ -1,6 +1,6 @@
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { only } from '#platform/only.ts';
+import { only } from '#platform/values/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { idOrPath, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { ByteProgress } from '../byte-progress.ts';
 import { ARCHIVE_TYPE, type ImportRow, TransferError } from '../model.ts';
 import { DOWNLOAD_SHARE } from '../progress.ts';

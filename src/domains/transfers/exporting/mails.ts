@@ -1,7 +1,7 @@
 import { groupsWantMails } from '#domains/groups/mails.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { apiUrl, webUrl } from '#platform/urls.ts';
 import type { ExportRow } from '../model.ts';
 

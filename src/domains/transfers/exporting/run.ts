@@ -10,8 +10,8 @@ import { createArchiveWriter } from '#platform/archive/write-archive.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { JobRun } from '#platform/jobs.ts';
-import { removeFiles } from '#platform/remove-files.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { emitExport } from '../emit-progress.ts';
 import { exportFailed, exportFinished, exportProgressed } from '../events.ts';
 import {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '#platform/db/pool.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { type Column, type Json, objectsIn, Refused, type Row, readRow } from '../relations/columns.ts';
 import { insertRows, takeIds } from '../relations/insert-rows.ts';
 import type { ImportLine } from '../relations/relation.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { toJsonb } from '#platform/to-jsonb.ts';
+import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { emitImport } from '../emit-progress.ts';
 import { importProgressed } from '../events.ts';
 import type { ImportRow, RelationCounts } from '../model.ts';

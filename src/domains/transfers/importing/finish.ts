@@ -14,7 +14,7 @@ import { findProject, getProject, type ProjectRow } from '#domains/projects/quer
 import { importPushRule } from '#domains/push-rules/archive.ts';
 import type { Actor, Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { removeFiles } from '#platform/remove-files.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
 import { archiveKeys } from '../downloading/keys.ts';
 import { openSource } from '../downloading/source.ts';
 import { emitImport } from '../emit-progress.ts';

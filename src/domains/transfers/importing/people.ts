@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { MAINTAINER, ROLES } from '#domains/access/model.ts';
 import type { Context } from '#platform/context.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import type { Json, People } from '../relations/columns.ts';
 
 export interface Importer {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { MILESTONE_STATES } from '#domains/milestones/model.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import {
   type Column,
   day,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { type Line, readLineBatches } from '#platform/archive/ndjson.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { RELATIONS } from '../relations/all.ts';
 import { type Json, Refused } from '../relations/columns.ts';
 import { insertRows } from '../relations/insert-rows.ts';

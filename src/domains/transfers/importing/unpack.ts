@@ -7,7 +7,7 @@ import { type ArchiveEntry, readArchive } from '#platform/archive/read-archive.t
 import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 import { type Spool, spool } from '#platform/archive/spool.ts';
 import type { Context } from '#platform/context.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { isTaken } from '../archive-files.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
 import type { Json } from '../relations/columns.ts';

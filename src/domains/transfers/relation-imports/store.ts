@@ -5,7 +5,7 @@ import { findProject } from '#domains/projects/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import type { DB } from '#platform/db/tables.ts';
 import type { EventDefinition } from '#platform/events.ts';
-import { removeFiles } from '#platform/remove-files.ts';
+import { removeFiles } from '#platform/files/remove-files.ts';
 import { type RelationImportState, relationImportFailed, relationImportState } from '../events.ts';
 import { Superseded } from '../model.ts';
 import { type RelationImportRow, RUNNING_RELATION_IMPORT } from './model.ts';

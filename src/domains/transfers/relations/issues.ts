@@ -1,5 +1,5 @@
 import { ISSUE_STATES, ISSUE_TYPES } from '#domains/issues/model.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import {
   actor,
   author,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { usersWithGroupLevel } from '#domains/access/queries.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { importedLevel } from '../importing/people.ts';
 import { type Column, day, exported, moment, Refused, type Row, readRow, selectColumns } from './columns.ts';

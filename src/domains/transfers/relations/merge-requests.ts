@@ -1,6 +1,6 @@
 import { MERGE_REQUEST_STATES, MERGE_STATUSES } from '#domains/merge-requests/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { RuleWriter, rulesOfMergeRequests } from './approval-rules.ts';
 import {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { type AwardRow, awardColumns, awardTypes, readAward } from './awards.ts';
 import {

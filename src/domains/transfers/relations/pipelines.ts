@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import {
   actor,

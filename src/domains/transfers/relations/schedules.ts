@@ -1,5 +1,5 @@
 import { MAX_INPUTS } from '#domains/schedules/model.ts';
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { author, type Column, flag, moment, object, textOr, time, title, typesOf } from './columns.ts';
 import { readTable } from './reading.ts';
 import type { Relation } from './relation.ts';

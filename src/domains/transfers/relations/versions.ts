@@ -1,4 +1,4 @@
-import { isObject } from '#platform/json.ts';
+import { isObject } from '#platform/values/json.ts';
 import { CHILD, type ImportBatch } from '../importing/batch.ts';
 import {
   type Column,

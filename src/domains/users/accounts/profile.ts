@@ -1,7 +1,7 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden, invalid } from '#platform/errors.ts';
-import type { SentFile } from '#platform/picture.ts';
+import type { SentFile } from '#platform/files/picture.ts';
 import { attributeErrors, columnsOf, type UserAttributes } from '../attributes.ts';
 import { storeAvatar } from '../avatar.ts';
 import { requireUser } from '../policy.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 import { mailSecurityNotice } from '../account-mails.ts';
 import { requireFreeAddress, sameAddress } from '../addresses.ts';

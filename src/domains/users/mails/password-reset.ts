@@ -1,5 +1,5 @@
 import type { Tx } from '#platform/context.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { webUrl } from '#platform/urls.ts';
 import { issueMailToken } from '../mail-tokens.ts';
 

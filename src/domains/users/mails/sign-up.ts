@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
 import { isTaken } from '../addresses.ts';

@@ -1,6 +1,6 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { sendMail } from '#platform/mail.ts';
+import { sendMail } from '#platform/mail/mail.ts';
 import { apiUrl, webUrl } from '#platform/urls.ts';
 import { APPROVALS_PATH } from '../model.ts';
 import type { UserRow } from '../queries.ts';

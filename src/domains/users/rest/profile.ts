@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { tooBig } from '#platform/picture.ts';
+import { tooBig } from '#platform/files/picture.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
 import { pictureRoute } from '#rest/picture-route.ts';
 import { route } from '#rest/route.ts';

@@ -1,7 +1,7 @@
 import { copyFile, link, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { codeOf } from '../../error-code.ts';
-import { mapLimit } from '../../map-limit.ts';
+import { mapLimit } from '../../concurrency/map-limit.ts';
+import { codeOf } from '../../files/error-code.ts';
 import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';

@@ -1,4 +1,4 @@
-import { currentCaller } from '../../caller.ts';
+import { currentCaller } from '../../caller/caller.ts';
 import { DomainError, tooManyRequests } from '../../errors.ts';
 import { GitError } from '../git-error.ts';
 

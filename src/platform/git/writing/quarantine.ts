@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { codeOf } from '../../error-code.ts';
-import { mapLimit } from '../../map-limit.ts';
+import { mapLimit } from '../../concurrency/map-limit.ts';
+import { codeOf } from '../../files/error-code.ts';
 import type { Runner } from '../process/runner.ts';
 
 /** A folder for new objects that the repository does not contain yet. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError } from './config.ts';
+import { ConfigError } from '../config/config.ts';
 
 const FILE = 'instance-key';
 const BYTES = 32;

@@ -4,10 +4,10 @@ import { open } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Context, Services, Tx } from './context.ts';
-import { defineJob, FinalJobError, type JobDefinition } from './jobs.ts';
+import type { Context, Services, Tx } from '../context.ts';
+import { defineJob, FinalJobError, type JobDefinition } from '../jobs.ts';
+import { decrypt, encrypt } from '../secrets.ts';
 import { MAIL_ADDRESS } from './mail-address.ts';
-import { decrypt, encrypt } from './secrets.ts';
 
 export interface Mail {
   /** A single address, as stored. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Services } from './context.ts';
-import { defineJob } from './jobs.ts';
-import { digestToken } from './secrets.ts';
+import type { Services } from '../context.ts';
+import { defineJob } from '../jobs.ts';
+import { digestToken } from '../secrets.ts';
 
 export interface RateRule {
   /** The number of hits allowed in `seconds`. */

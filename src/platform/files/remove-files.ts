@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineJob } from './jobs.ts';
+import { defineJob } from '../jobs.ts';
 
 /**
  * The job `files.remove`: removes repositories and stored files whose rows were deleted. Added in the transaction that

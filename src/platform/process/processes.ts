@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import pg from 'pg';
-import type { Services } from './context.ts';
-import { tolerateLosses } from './db/pool.ts';
-import { type FreedJob, freeJobsOfProcess, freeOrphanedJobs } from './job-runner/locks.ts';
+import type { Services } from '../context.ts';
+import { tolerateLosses } from '../db/pool.ts';
+import { type FreedJob, freeJobsOfProcess, freeOrphanedJobs } from '../job-runner/locks.ts';
 
 /** Work that must pause while the other processes consider this process dead. */
 export interface Guarded {

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { type Statement, statementName } from './db/pool.ts';
+import { type Statement, statementName } from '../db/pool.ts';
 
 /** Thrown in work for an assumed caller whose re-check failed. It never reaches the caller. */
 class StaleCaller extends Error {}

@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { edgeSettings } from './config/edge.ts';
-import { identitySettings } from './config/identity.ts';
-import { infos, type SettingInfo } from './config/setting-infos.ts';
-import { DEFAULT_PROCESSES } from './git/process/bounds.ts';
-import { DEFAULT_MEMORY_MIB } from './git/process/memory-limit.ts';
-import { LOG_LEVELS } from './log.ts';
-import { isAddressRange } from './trusted-proxies.ts';
+import { isAddressRange } from '../caller/trusted-proxies.ts';
+import { DEFAULT_PROCESSES } from '../git/process/bounds.ts';
+import { DEFAULT_MEMORY_MIB } from '../git/process/memory-limit.ts';
+import { LOG_LEVELS } from '../log.ts';
+import { edgeSettings } from './edge.ts';
+import { identitySettings } from './identity.ts';
+import { infos, type SettingInfo } from './setting-infos.ts';
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
 

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { sameSecret } from './secrets.ts';
+import { sameSecret } from '../secrets.ts';
 
 /** The header in which scripts send the token. Forms send it as `authenticity_token`. */
 export const CSRF_HEADER = 'x-csrf-token';

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Actor, Client } from './context.ts';
+import type { Actor, Client } from '../context.ts';
 import { networkOf } from './network.ts';
 
 /**

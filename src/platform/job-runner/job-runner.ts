@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseCronItem } from 'graphile-worker';
 import pg from 'pg';
-import type { Services } from './context.ts';
-import type { CreateContext } from './create-context.ts';
-import { tolerateLosses } from './db/pool.ts';
-import { Lane } from './job-runner/lane.ts';
-import type { AnyJobDefinition } from './jobs.ts';
-import type { Processes } from './processes.ts';
+import type { Services } from '../context.ts';
+import type { CreateContext } from '../create-context.ts';
+import { tolerateLosses } from '../db/pool.ts';
+import type { AnyJobDefinition } from '../jobs.ts';
+import type { Processes } from '../process/processes.ts';
+import { Lane } from './lane.ts';
 
 export interface JobRunnerOptions {
   readonly services: Services;

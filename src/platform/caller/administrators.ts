@@ -1,5 +1,5 @@
-import type { Actor } from './context.ts';
-import { type DomainError, forbidden } from './errors.ts';
+import type { Actor } from '../context.ts';
+import { type DomainError, forbidden } from '../errors.ts';
 
 const NEEDS_ADMIN_MODE =
   'Admin mode is on. Use a token with the scope admin_mode, or enter admin mode at /admin/session/new.';

@@ -1,6 +1,6 @@
-import type { Services } from './context.ts';
-import { type EventFeed, Feed } from './event-log/feed.ts';
-import { type Notifications, Sequencer } from './event-log/sequencer.ts';
+import type { Services } from '../context.ts';
+import { type EventFeed, Feed } from './feed.ts';
+import { type Notifications, Sequencer } from './sequencer.ts';
 
 /** The event log in one process. event-log/followers.ts starts durable followers on it. */
 export interface EventLog {
