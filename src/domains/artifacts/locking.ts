@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { pipelineCreated, pipelineUpdated } from '#domains/ci/events.ts';
 import { lockArtifactsOf, type PipelineRef, unlockOutdated } from '#domains/ci/locking.ts';
-import { pushReceived, tagPushed } from '#domains/repositories/events.ts';
+import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
@@ -12,9 +12,6 @@ import { defineJob } from '#platform/jobs.ts';
 /** The statuses in which a pipeline makes older ones of its branch or tag outdated. */
 const ENDED: ReadonlySet<string> = new Set(['success', 'failed', 'canceled', 'skipped', 'manual']);
 
-const pipelinePart = z.object({ id: z.number(), ref: z.string().nullable(), tag: z.boolean(), status: z.string() });
-const pushPart = z.object({ ref: z.string(), after: z.string().nullable() });
-
 /**
  * Locks the artifacts of each new pipeline while the settings say so, and unlocks older ones when a pipeline ends, or
  * its branch or tag is deleted.
@@ -22,26 +19,44 @@ const pushPart = z.object({ ref: z.string(), after: z.string().nullable() });
 export const followLocks = defineFollower({
   name: 'artifacts.locks',
   delayMs: AFTER_HOOKS_MS,
+  payloads: false,
   wants: ({ kind }) =>
-    kind === pipelineCreated.kind ||
-    kind === pipelineUpdated.kind ||
-    kind === pushReceived.kind ||
-    kind === tagPushed.kind,
+    kind === pipelineCreated.kind || kind === pipelineUpdated.kind || kind === repositoryUpdated.kind,
   handle: async (tx, events) => {
-    for (const { kind, payload, project_id } of events) {
-      if (project_id === null) continue;
-      if (kind === pushReceived.kind || kind === tagPushed.kind) {
-        const { ref, after } = pushPart.parse(payload);
-        const [, type, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
-        if (after === null && name !== '') enqueueUnlock(tx, { project_id, ref: name, tag: type === 'tags' }, true);
-        continue;
-      }
-      const { id, ref, tag, status } = pipelinePart.parse(payload);
-      if (kind === pipelineCreated.kind) await lock(tx, project_id, id);
-      if (ref !== null && ENDED.has(status)) enqueueUnlock(tx, { project_id, ref, tag }, false);
+    const { rows } = await sql<Changed>`
+      select e.project_id, e.kind = ${pipelineCreated.kind} as is_new, said.*
+      from events e cross join lateral (
+        select (e.payload ->> 'id')::bigint as pipeline_id, e.payload ->> 'ref' as ref,
+          (e.payload ->> 'tag')::boolean as tag, e.payload ->> 'status' as status
+        where e.kind <> ${repositoryUpdated.kind}
+        union all
+        select null, substr(ref, 1 + length(start)), tag, null
+        from jsonb_array_elements(case e.kind when ${repositoryUpdated.kind} then e.payload -> 'changes' end) change
+        cross join lateral (select change ->> 'ref' as ref) named
+        join (values ('refs/heads/', false), ('refs/tags/', true)) types (start, tag) on starts_with(ref, start)
+        where change ->> 'after' is null
+      ) said
+      where e.position = any (${events.map(({ position }) => position)}::bigint[]) and e.project_id is not null
+      order by e.position`.execute(tx.db);
+    for (const { project_id, pipeline_id, is_new, ref, tag, status } of rows) {
+      if (pipeline_id !== null && is_new) await lock(tx, project_id, pipeline_id);
+      if (ref === null) continue;
+      if (pipeline_id === null) enqueueUnlock(tx, { project_id, ref, tag }, true);
+      else if (ENDED.has(status ?? '')) enqueueUnlock(tx, { project_id, ref, tag }, false);
     }
   },
 });
+
+/** What an event says about a pipeline, or about a branch or tag that a push deleted. */
+interface Changed {
+  readonly project_id: number;
+  readonly is_new: boolean;
+  /** Null if the branch or tag is gone. */
+  readonly pipeline_id: number | null;
+  readonly ref: string | null;
+  readonly tag: boolean;
+  readonly status: string | null;
+}
 
 const lock = async (tx: Tx, projectId: number, pipelineId: number): Promise<void> => {
   if (!(await getSettings(tx)).keep_latest_artifact) return;

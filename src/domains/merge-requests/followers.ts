@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { recordHistory } from '#domains/planning/history.ts';
 import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { pushReceived } from '#domains/repositories/events.ts';
+import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
@@ -25,20 +25,24 @@ export const followPushes = defineFollower({
   name: 'merge_requests.pushes',
   delayMs: AFTER_HOOKS_MS,
   payloads: false,
-  wants: ({ kind }) => kind === pushReceived.kind,
+  wants: ({ kind }) => kind === repositoryUpdated.kind,
   handle: async (tx, events) => {
     // Only branches of open merge requests, and of closed ones with approvals: most pushes are to none.
     const { rows } = await sql<{ project_id: number; ref: string; actor_id: number | null }>`
-      select events.project_id, events.payload ->> 'ref' as ref, (array_agg(events.actor_id order by events.id desc))[1] as actor_id
-      from events
-      where events.position = any (${events.map(({ position }) => position)}::bigint[]) and exists (
+      with pushed as materialized (
+        select events.project_id, change ->> 'ref' as ref, (array_agg(events.actor_id order by events.id desc))[1] as actor_id
+        from events cross join jsonb_array_elements(events.payload -> 'changes') change
+        where events.position = any (${events.map(({ position }) => position)}::bigint[])
+          and starts_with(change ->> 'ref', 'refs/heads/')
+        group by 1, 2
+      )
+      select * from pushed where exists (
         select from merge_requests mr where mr.state = 'opened' and (
-          (mr.project_id = events.project_id and mr.target_branch = ${SHORT_NAME})
-          or (mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME}))
+          (mr.project_id = pushed.project_id and mr.target_branch = ${SHORT_NAME})
+          or (mr.source_project_id = pushed.project_id and mr.source_branch = ${SHORT_NAME}))
         union all
         select from merge_requests mr where mr.state = 'closed' and ${IS_APPROVED}
-          and mr.source_project_id = events.project_id and mr.source_branch = ${SHORT_NAME})
-      group by 1, 2`.execute(tx.db);
+          and mr.source_project_id = pushed.project_id and mr.source_branch = ${SHORT_NAME})`.execute(tx.db);
     for (const { project_id, ref, actor_id } of rows) {
       tx.enqueue(
         followBranch,
@@ -50,7 +54,7 @@ export const followPushes = defineFollower({
 });
 
 /** `refs/heads/main` without its prefix. */
-const SHORT_NAME = sql<string>`substr(events.payload ->> 'ref', 12)`;
+const SHORT_NAME = sql<string>`substr(pushed.ref, 12)`;
 
 /** The row `mr` has an approval. */
 const IS_APPROVED = sql<boolean>`exists (

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { updateIssue } from '#domains/issues/commands.ts';
 import { type ReferencedIssue, referencedIssues } from '#domains/issues/references.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { pushReceived } from '#domains/repositories/events.ts';
+import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
@@ -20,7 +20,7 @@ export const followClosings = defineFollower({
   name: 'merge_requests.closings',
   delayMs: AFTER_HOOKS_MS,
   payloads: false,
-  wants: ({ kind }) => kind === mergeRequestMerged.kind || kind === pushReceived.kind,
+  wants: ({ kind }) => kind === mergeRequestMerged.kind || kind === repositoryUpdated.kind,
   handle: async (tx, events) => {
     for (const { kind, subject_id, actor_id } of events) {
       if (kind !== mergeRequestMerged.kind) continue;
@@ -30,7 +30,7 @@ export const followClosings = defineFollower({
         { key: `merge_requests.close_issues:${subject_id}` },
       );
     }
-    const pushes = events.filter(({ kind }) => kind === pushReceived.kind);
+    const pushes = events.filter(({ kind }) => kind === repositoryUpdated.kind);
     const { rows } = await sql<{
       id: number;
       project_id: number;
@@ -38,13 +38,13 @@ export const followClosings = defineFollower({
       after: string | null;
       user_id: number;
     }>`
-      select e.id, e.project_id, e.payload ->> 'before' as before, e.payload ->> 'after' as after, e.actor_id as user_id
+      select e.id, e.project_id, change ->> 'before' as before, change ->> 'after' as after, e.actor_id as user_id
       from events e join projects p on p.id = e.project_id
+      cross join jsonb_array_elements(e.payload -> 'changes') change
       where e.position = any (${pushes.map(({ position }) => position)}::bigint[])
-        and e.payload ->> 'ref' = 'refs/heads/' || p.default_branch and e.actor_id is not null
+        and change ->> 'ref' = 'refs/heads/' || p.default_branch and e.actor_id is not null
       order by e.id`.execute(tx.db);
     for (const { id, before, after, ...push } of rows) {
-      // Each look into a payload unpacks it again, so only pushes to default branches are looked at further.
       if (before === null || after === null) continue;
       const key = `merge_requests.close_issues_of_push:${id}`;
       tx.enqueue(closeIssuesOfPush, { ...push, before, after }, { key });
