@@ -144,4 +144,6 @@ export interface Tx extends Context {
   enqueue<I>(job: JobDefinition<I>, input: I, options?: EnqueueOptions): void;
   /** Calls `run` after the commit. A crash can prevent that, so nothing may depend on it. */
   afterCommit(run: () => void): void;
+  /** Calls `run` if the transaction was rolled back, or may have been: the connection may be lost at the commit. */
+  afterRollback(run: () => void): void;
 }

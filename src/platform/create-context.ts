@@ -62,22 +62,30 @@ const MAX_ATTEMPTS = 4;
 /** Retries the whole transaction with empty buffers after serialization failures and deadlocks. */
 const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
   for (let attempt = 1; ; attempt++) {
+    const after: AfterEnd = { commit: [], rollback: [] };
     try {
-      const [result, committed] = await context.db.transaction().execute(async (db) => {
-        const buffered = new BufferedTx(context, db);
+      const result = await context.db.transaction().execute(async (db) => {
+        const buffered = new BufferedTx(context, db, after);
         const result = await run(buffered.tx);
         await buffered.flush();
-        return [result, buffered.committed] as const;
+        return result;
       });
-      for (const call of committed) call();
+      for (const call of after.commit) call();
       return result;
     } catch (error) {
+      for (const call of after.rollback) call();
       if (attempt >= MAX_ATTEMPTS || !isConflict(error)) throw error;
       context.log.debug({ err: error, attempt }, 'transaction conflicted; retrying');
       await sleep(5 * 2 ** attempt * (0.5 + Math.random()));
     }
   }
 };
+
+/** What to call after a transaction. */
+interface AfterEnd {
+  readonly commit: (() => void)[];
+  readonly rollback: (() => void)[];
+}
 
 interface EventInsert {
   readonly kind: string;
@@ -111,11 +119,9 @@ class BufferedTx {
   readonly #jobs: JobSpec[] = [];
   /** Jobs whose first request of a key decides when they run. */
   readonly #sharedJobs: JobSpec[] = [];
-  /** What to call after the commit. */
-  readonly committed: (() => void)[] = [];
   #open = true;
 
-  constructor(context: Context, db: Database) {
+  constructor(context: Context, db: Database, after: AfterEnd) {
     this.#db = db;
     const tx: Tx = {
       ...context,
@@ -123,7 +129,8 @@ class BufferedTx {
       transaction: (run) => run(tx),
       emit: (definition, event) => this.#emit(context, definition, event),
       enqueue: (job, input, options) => this.#enqueue(job, input, options),
-      afterCommit: (run) => this.committed.push(run),
+      afterCommit: (run) => after.commit.push(run),
+      afterRollback: (run) => after.rollback.push(run),
     };
     this.tx = tx;
   }

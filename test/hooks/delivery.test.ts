@@ -252,6 +252,81 @@ describe('an event in a group', () => {
 });
 
 describe('a delivery', () => {
+  it('is inserted together with its first attempt if the receiver answers at once', async () => {
+    const group = await app().make.group();
+    const hook = await addHook(group, { subgroup_events: true });
+    // On a busy machine, the first answers may come too late for that.
+    await until('one is inserted with its attempt', async () => {
+      await happen(group);
+      await app().settle();
+      const { rows } = await sql`
+        select d.state, d.attempts, d.last_response_status, d.finished_at is not null as finished
+        from webhook_deliveries d join webhook_attempts a on a.delivery_id = d.id and a.created_at = d.created_at
+        where d.webhook_id = ${hook.id}`.execute(db());
+      for (const row of rows)
+        expect(row).toEqual({ state: 'delivered', attempts: 1, last_response_status: 200, finished: true });
+      return rows.length > 0;
+    });
+    expect((await root().get(`/groups/${group.id}/hooks/${hook.id}/deliveries?state=delivered`)).body.length).toBe(
+      (await eventsOf(group, hook)).length,
+    );
+  });
+
+  it('is being sent, and not waited for, if the receiver is slow', async () => {
+    const group = await app().make.group();
+    const hook = await addHook(group, { subgroup_events: true });
+    const at = `/groups/${group.id}/hooks/${hook.id}/deliveries`;
+    receiver.answer = async (response) => {
+      await until('it is shown', async () => (await root().get(`${at}?state=sending`)).body.length === 1);
+      response.writeHead(200).end();
+    };
+    await happen(group);
+    await app().settle();
+    expect((await root().get(at)).body).toMatchObject([{ state: 'delivered', attempts: 1 }]);
+    expect(await eventsOf(group, hook)).toHaveLength(1);
+  });
+
+  it('is sent again under its key if the transaction of its dispatch is rolled back', async () => {
+    const group = await app().make.group();
+    const hook = await addHook(group, { subgroup_events: true });
+    const made = defineEvent('thing.made', z.object({}), {
+      trigger: () => 'subgroup_events',
+      body: async () => ({ made: true }),
+    });
+    const follower = dispatchToHooks(definitionsIn({ made }));
+    const event: EventRow = {
+      id: 900_010,
+      position: 900_010,
+      kind: 'thing.made',
+      actor_id: null,
+      subject_type: 'Thing',
+      subject_id: 1,
+      project_id: null,
+      namespace_ids: [group.id],
+      visibility_level: 20,
+      min_access_level: null,
+      user_ids: [],
+      payload: {},
+      chain_id: null,
+      created_at: '2026-11-21 00:00:00+00',
+    };
+    const dispatch = (fails: boolean) =>
+      app()
+        .context()
+        .transaction(async (tx) => {
+          await follower.handle(tx, [event]);
+          if (fails) throw new Error('the database is lost');
+        });
+    await expect(dispatch(true)).rejects.toThrow('the database is lost');
+    await app().settle();
+    expect(await eventsOf(group, hook)).toEqual([]);
+    await dispatch(false);
+    await app().settle();
+    const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
+    expect(keys).toEqual([keys[0], keys[0]]);
+    expect(await eventsOf(group, hook)).toMatchObject([{ idempotency_key: keys[0], attempt: 1 }]);
+  });
+
   it('carries custom headers, URL variables and basic credentials, and logs none of them', async () => {
     const group = await app().make.group();
     // The receiver echoes the whole request. Even then the secrets must not reach the log.

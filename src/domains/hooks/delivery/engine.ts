@@ -15,7 +15,8 @@ import {
   releaseLost,
   releaseProcess,
 } from './claim.ts';
-import { startCourier } from './courier.ts';
+import { type NewDelivery, startCourier } from './courier.ts';
+import { FirstAttempts } from './first-attempts.ts';
 import { DELIVERIES_CHANNEL } from './insert.ts';
 import { Lanes, type Queued } from './lanes.ts';
 import { deliveriesEnded, deliveryDuration } from './metrics.ts';
@@ -54,6 +55,9 @@ const MAX_IN_MEMORY = 2_048;
 const CLAIM_AT_ONCE = 512;
 const PROBES_AT_ONCE = 64;
 const STOP_GRACE_MS = 3_000;
+/** How long dispatch does not wait for a receiver that was slow. */
+const SLOW_MS = 30_000;
+const MAX_SLOW = 1_000;
 
 /**
  * Sends deliveries, in the worker processes. Claims due deliveries from the table, sends them with a limit per hook and
@@ -83,9 +87,8 @@ class Engine implements DeliveryEngine {
   readonly #timers = new Set<NodeJS.Timeout>();
   /** One for each request in progress, because a shared signal gets slower with the number of its users. */
   readonly #aborts = new Set<AbortController>();
-  /** Deliveries from dispatch that are not in their lanes yet, and the work that brings them there. */
-  #accepting = 0;
-  readonly #accepts = new Set<Promise<void>>();
+  /** The hooks whose receivers lately took too long for dispatch to wait, and until when it does not. */
+  readonly #slowUntil = new Map<number, number>();
   #probeAt = 0;
   #reconcileAt = 0;
   #paused = false;
@@ -125,7 +128,7 @@ class Engine implements DeliveryEngine {
       processId: services.processId,
       onRecorded: (attempts, blocked) => {
         const released = this.#lanes.settle(attempts, blocked);
-        if (released.length > 0) this.#release(released);
+        if (released.length > 0) void this.#giveUp(released).then(() => this.#loop.wake());
         const soonest = Math.min(...attempts.filter((each) => !each.outcome.delivered).map((each) => each.delayMs));
         if (soonest < this.#pollMs) this.#wakeIn(soonest + 1);
       },
@@ -138,9 +141,10 @@ class Engine implements DeliveryEngine {
     this.#undo.push(
       this.#notifications.on(DELIVERIES_CHANNEL, () => this.#loop.wake()),
       startCourier(this.#services, {
-        roomInTotal: () => MAX_IN_MEMORY - this.#lanes.size - this.#accepting,
+        roomInTotal: () => MAX_IN_MEMORY - this.#lanes.size,
         roomOf: (webhookId) => this.#lanes.roomOf(webhookId),
-        take: (claimed) => this.#accept(claimed),
+        send: (deliveries) => this.#sendNew(deliveries),
+        announce: (tx, hooks) => this.#recorder.announce(tx, hooks),
       }),
       // The guard pauses this process when others consider it dead and release its claims. It must not record them
       // then.
@@ -156,7 +160,7 @@ class Engine implements DeliveryEngine {
     for (const deadline = performance.now() + timeoutMs; ; ) {
       this.#loop.wake();
       await this.#loop.settled();
-      if (this.#lanes.size + this.#accepting === 0 && !(await isAnythingDue(this.#services.db))) return;
+      if (this.#lanes.size === 0 && !(await isAnythingDue(this.#services.db))) return;
       if (performance.now() > deadline) throw new Error('deliveries were still in progress');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
@@ -171,7 +175,6 @@ class Engine implements DeliveryEngine {
     for (const undo of this.#undo.splice(0)) undo();
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#loop.stop();
-    await Promise.all(this.#accepts);
     await this.#halt(STOP_GRACE_MS);
     await this.#recorder.stop();
     await Promise.all([this.#pools.taking.end(), this.#pools.recording.end()]);
@@ -181,8 +184,7 @@ class Engine implements DeliveryEngine {
    * Releases deliveries that have not started. Waits for requests in progress and aborts them after the grace period.
    */
   async #halt(graceMs: number): Promise<void> {
-    const waiting = this.#lanes.close();
-    if (waiting.length > 0) await this.#releaseNow(waiting);
+    await this.#giveUp(this.#lanes.close());
     const timer = setTimeout(() => {
       for (const abort of this.#aborts) abort.abort();
     }, graceMs);
@@ -193,7 +195,6 @@ class Engine implements DeliveryEngine {
   async #pause(): Promise<void> {
     this.#paused = true;
     await this.#loop.settled();
-    await Promise.all(this.#accepts);
     await this.#halt(0);
   }
 
@@ -234,25 +235,39 @@ class Engine implements DeliveryEngine {
     if (due.length === free) this.#loop.wake();
   }
 
-  /** Queues deliveries that dispatch has inserted as claimed. If that fails, `releaseLost` releases them. */
-  #accept(claimed: readonly Claimed[]): void {
-    if (this.#stopping) return;
-    this.#accepting += claimed.length;
-    const accepted = this.#queue(claimed, [])
-      .then(
-        async () => {
-          if (this.#paused || this.#stopping) await this.#releaseNow(this.#lanes.close());
+  /** Queues deliveries that dispatch is about to insert. */
+  async #sendNew(deliveries: readonly NewDelivery[]): Promise<FirstAttempts> {
+    const batch = new FirstAttempts(
+      {
+        record: (attempt) => this.#recorder.add(attempt),
+        settle: (attempts) => {
+          this.#lanes.settle(attempts);
         },
-        (error: unknown) => {
-          this.#reconcileAt = 0;
-          this.#ctx.log.warn({ err: error, deliveries: claimed.length }, 'could not queue new deliveries');
+        release: (ids) => this.#release(ids),
+        isSlow: (webhookId) => (this.#slowUntil.get(webhookId) ?? 0) > performance.now(),
+        onPace: (webhookIds, isSlow) => {
+          if (this.#slowUntil.size >= MAX_SLOW) this.#slowUntil.clear();
+          const until = performance.now() + SLOW_MS;
+          for (const id of webhookIds) isSlow ? this.#slowUntil.set(id, until) : this.#slowUntil.delete(id);
         },
-      )
-      .finally(() => {
-        this.#accepting -= claimed.length;
-        this.#accepts.delete(accepted);
-      });
-    this.#accepts.add(accepted);
+      },
+      deliveries,
+    );
+    const targets = await this.#targets.of(deliveries).catch((error: unknown) => {
+      this.#ctx.log.warn({ err: error, deliveries: deliveries.length }, 'could not send new deliveries at once');
+      return new Map<number, never>();
+    });
+    const isClosed = this.#paused || this.#stopping !== undefined;
+    for (const { id, webhook_id, trigger, chain_id, body, recent_failures } of deliveries) {
+      const target = targets.get(webhook_id);
+      if (!target || isClosed) batch.giveUp(id);
+      else
+        this.#lanes.add({
+          ...{ id, createdAt: '', batch, webhookId: webhook_id, attempt: 1, trigger, chainId: chain_id, body, target },
+          ...{ probe: false, knownFailures: recent_failures },
+        });
+    }
+    return batch;
   }
 
   async #queue(due: readonly Claimed[], probes: readonly Claimed[]): Promise<void> {
@@ -271,6 +286,7 @@ class Engine implements DeliveryEngine {
       this.#lanes.add({
         id: claimed.id,
         createdAt: claimed.created_at,
+        batch: null,
         webhookId: webhook_id,
         attempt: claimed.attempts + 1,
         trigger: claimed.trigger,
@@ -285,17 +301,17 @@ class Engine implements DeliveryEngine {
 
   /** Sends one delivery and passes the outcome to the recorder. Never throws. */
   async #send(queued: Queued): Promise<Outcome | null> {
-    const outcome = await this.#attempt(queued);
-    if (outcome === null || outcome.aborted) {
-      await this.#releaseNow([queued.id]);
+    const { batch } = queued;
+    const outcome = batch?.isVoid ? null : await this.#attempt(queued);
+    if (outcome === null || outcome.aborted || batch?.isVoid) {
+      await this.#giveUp([queued]);
       this.#lanes.forget(queued.id);
       return null;
     }
     deliveriesEnded.inc({ outcome: outcome.delivered ? 'delivered' : 'failed' });
     deliveryDuration.observe(outcome.durationMs / 1_000);
-    this.#recorder.add({
+    const ended = {
       deliveryId: queued.id,
-      createdAt: queued.createdAt,
       webhookId: queued.webhookId,
       attempt: queued.attempt,
       trigger: queued.trigger,
@@ -303,11 +319,13 @@ class Engine implements DeliveryEngine {
       delayMs: outcome.delivered ? 0 : Math.max(this.#backoffMs(queued.attempt), outcome.retryAfterMs),
       probe: queued.probe,
       knownFailures: queued.knownFailures,
-    });
+    };
+    if (batch) batch.end(ended);
+    else this.#recorder.add({ ...ended, createdAt: queued.createdAt });
     return outcome;
   }
 
-  async #attempt(queued: Queued): Promise<Outcome | null> {
+  async #attempt(queued: Queued): Promise<Outcome> {
     const { target } = queued;
     if (target instanceof Error) return unsent(target);
     const abort = new AbortController();
@@ -321,6 +339,15 @@ class Engine implements DeliveryEngine {
     } finally {
       this.#aborts.delete(abort);
     }
+  }
+
+  /** Lets others send these deliveries. Those of a dispatch in progress are released after its commit. */
+  async #giveUp(deliveries: readonly Queued[]): Promise<void> {
+    const claimed = deliveries.flatMap(({ id, batch }) => {
+      batch?.giveUp(id);
+      return batch ? [] : id;
+    });
+    if (claimed.length > 0) await this.#releaseNow(claimed);
   }
 
   #release(ids: readonly string[]): void {

@@ -5,8 +5,9 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
-import type { Claimed } from './claim.ts';
-import { findCourier } from './courier.ts';
+import { type Courier, findCourier, type NewDelivery } from './courier.ts';
+import type { FirstAttempts } from './first-attempts.ts';
+import { loggedColumns, type RecordedHook, recordedHooks } from './record.ts';
 
 /** The Postgres channel that announces new deliveries. */
 export const DELIVERIES_CHANNEL = 'webhook_deliveries';
@@ -36,26 +37,54 @@ export interface Wanted {
 }
 
 /** The delivery of an event to a hook, as dispatch inserts it. */
-interface NewDelivery {
+interface Planned {
   readonly id: string;
-  readonly event_id: number;
-  readonly webhook_id: number;
+  readonly hook: HookToCall;
   readonly reason: string | null;
-  /** The place in the batch. */
+  /** The place in the dispatch. */
   readonly n: number;
-  /** The engine of this process takes it after the commit. */
+  /** The engine of this process sends it at once. */
   readonly direct: boolean;
 }
 
+interface PlannedEvent extends Wanted {
+  readonly deliveries: readonly Planned[];
+}
+
+/** How many deliveries are inserted together. While Postgres inserts them, the next ones are sent. */
+const GROUP = 50;
+
 /**
- * Inserts the deliveries in the order of the log, so the deliveries of one hook become due in that order. Hands those for
- * which the engine of this process has room over to it after the commit. The commit does not wait for the disk. If the
- * database loses it, the cursor of dispatch is lost with it: the events are dispatched again, with the same ids, and
- * everything that is recorded later reaches the disk after it.
+ * Inserts the deliveries in the order of the log, so the deliveries of one hook become due in that order. Those for which
+ * the engine of this process has room are sent at the same time. If their receivers answer soon enough, their attempts
+ * are inserted with them, and they never enter the queue. If this process or the database dies before the commit, the
+ * cursor of dispatch stays where it was: the events are dispatched again, with the same ids.
+ *
+ * For the same reason the commit does not wait for the disk. Everything that is recorded later reaches the disk after it.
  */
 export const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void> => {
   const { silent_mode_enabled } = await getSettings(tx);
   const courier = silent_mode_enabled ? null : findCourier(tx.services);
+  const events = plan(wanted, courier);
+  const direct = events.flatMap(newDeliveriesOf);
+  const sending = courier && direct.length > 0 ? await courier.send(direct) : null;
+  tx.afterRollback(() => sending?.rollBack());
+  let createdAt = '';
+  const recorded = new Map<number, RecordedHook>();
+  for (const group of groupsOf(events)) {
+    await sending?.wait(group.flatMap(({ deliveries }) => deliveries.map(({ id }) => id)));
+    const { hooks, created_at } = await insertGroup(tx, group, sending);
+    createdAt = created_at;
+    for (const hook of hooks) {
+      const attempt_ids = [...(recorded.get(hook.id)?.attempt_ids ?? []), ...hook.attempt_ids];
+      recorded.set(hook.id, { ...hook, attempt_ids });
+    }
+  }
+  tx.afterCommit(() => sending?.commit(createdAt));
+  if (recorded.size > 0) courier?.announce(tx, [...recorded.values()]);
+};
+
+const plan = (wanted: readonly Wanted[], courier: Courier | null): PlannedEvent[] => {
   const room = new Map<number, number>();
   let inTotal = courier?.roomInTotal() ?? 0;
   const isDirect = ({ id, blocked }: HookToCall): boolean => {
@@ -65,25 +94,65 @@ export const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promi
     if (left > 0) inTotal--;
     return left > 0;
   };
-  const deliveries = wanted.flatMap(({ event_id, created_at, hooks }, n) =>
-    hooks.map(({ hook, reason }): NewDelivery & { readonly hook: HookToCall } => ({
-      id: deliveryIdOf(event_id, created_at, hook.id),
-      event_id,
-      webhook_id: hook.id,
+  return wanted.map((event, n) => ({
+    ...event,
+    deliveries: event.hooks.map(({ hook, reason }) => ({
+      id: deliveryIdOf(event.event_id, event.created_at, hook.id),
+      hook,
       reason,
       n,
       direct: reason === null && isDirect(hook),
-      hook,
     })),
-  );
-  const payloads = wanted.map(({ event_id, kind, trigger, chain_id, moment, hooks }) => ({
+  }));
+};
+
+const newDeliveriesOf = ({ body, trigger, chain_id, deliveries }: PlannedEvent): NewDelivery[] => {
+  const direct = deliveries.filter((delivery) => delivery.direct);
+  if (direct.length === 0) return [];
+  const bytes = Buffer.from(body ?? '');
+  return direct.map(({ id, hook: { id: webhook_id, version, recent_failures } }) => ({
+    ...{ id, webhook_id, version, recent_failures, trigger, chain_id },
+    body: bytes,
+  }));
+};
+
+/** Splits the events into groups of some deliveries. */
+const groupsOf = (events: readonly PlannedEvent[]): PlannedEvent[][] => {
+  const groups: PlannedEvent[][] = [];
+  let count = GROUP;
+  for (const event of events) {
+    if (count >= GROUP) {
+      groups.push([]);
+      count = 0;
+    }
+    groups.at(-1)?.push(event);
+    count += event.deliveries.length;
+  }
+  return groups;
+};
+
+/** Inserts events with their deliveries, and with those first attempts that need nothing more. */
+const insertGroup = async (
+  tx: Tx,
+  events: readonly PlannedEvent[],
+  sending: FirstAttempts | null,
+): Promise<{ hooks: RecordedHook[]; created_at: string }> => {
+  const payloads = events.map(({ event_id, kind, trigger, chain_id, moment, deliveries }) => ({
     ...{ event_id, kind, trigger, chain_id, moment },
-    webhook_ids: hooks.flatMap(({ hook, reason }) => (reason === null ? hook.id : [])),
+    webhook_ids: deliveries.flatMap(({ hook, reason }) => (reason === null ? hook.id : [])),
   }));
   // JSON has no line breaks of its own. Postgres splits lines in a tenth of the time in which it reads a text in JSON.
-  const bodies = wanted.map(({ body }) => body ?? '').join('\n');
-  const announced = deliveries.some(({ reason, direct }) => reason === null && !direct);
-  const { rows } = await sql<{ event_id: number; payload_id: number; created_at: string }>`
+  const bodies = events.map(({ body }) => body ?? '').join('\n');
+  let announced = false;
+  const deliveries = events.flatMap(({ event_id, deliveries }) =>
+    deliveries.map(({ id, hook, reason, n, direct }) => {
+      const ended = sending?.take(id);
+      const state = reason !== null ? 'dropped' : ended ? 'delivered' : direct ? 'sending' : 'waiting';
+      announced ||= state === 'waiting';
+      return { id, event_id, webhook_id: hook.id, reason, n, state, ...(ended ? loggedColumns(ended) : {}) };
+    }),
+  );
+  const { rows } = await sql<Partial<RecordedHook> & { created_at: string }>`
     with payloads as (
       insert into webhook_payloads (event_id, kind, trigger, chain_id, body, moment, webhook_ids)
       select event_id, kind, trigger, chain_id, nullif(body, ''), moment, webhook_ids
@@ -95,41 +164,41 @@ export const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promi
       returning id, event_id
     ), given as materialized (
       select given.*, payloads.id as payload_id
-      from json_to_recordset(${JSON.stringify(deliveries.map(({ hook: _, ...delivery }) => delivery))}::json)
-        as given (id uuid, event_id bigint, webhook_id bigint, reason text, n int, direct boolean)
+      from json_to_recordset(${toJsonb(deliveries)}::json) as given (
+        id uuid, event_id bigint, webhook_id bigint, reason text, n int, state text, attempt int, trigger text,
+        request_url text, request_headers json, request_body text, response_status int, response_headers json,
+        response_body text, duration_ms int, error text)
       join payloads using (event_id)
-    ), logged as (
-      insert into webhook_deliveries (id, webhook_id, payload_id, state, last_error, finished_at)
-      select id, webhook_id, payload_id, case when reason is null then 'open' else 'dropped' end, reason,
-        case when reason is not null then now() end
+    ), inserted as (
+      insert into webhook_deliveries (id, webhook_id, payload_id, state, attempts, last_response_status, last_error,
+        finished_at)
+      select id, webhook_id, payload_id, case when state in ('sending', 'waiting') then 'open' else state end,
+        coalesce(attempt, 0), response_status, reason, case when state in ('dropped', 'delivered') then now() end
       from given
     ), queued as (
       insert into webhook_queue (delivery_id, webhook_id, payload_id, created_at, state, claimed_by, next_attempt_at)
-      select id, webhook_id, payload_id, now(), case when direct then 'sending' else 'waiting' end,
-        case when direct then ${tx.services.processId}::uuid end, now() + n * interval '1 microsecond'
-      from given where reason is null
+      select id, webhook_id, payload_id, now(), state, case when state = 'sending' then ${tx.services.processId}::uuid end,
+        now() + n * interval '1 microsecond'
+      from given where state in ('sending', 'waiting')
+    ), logged as (
+      insert into webhook_attempts (delivery_id, delivery_created_at, payload_id, webhook_id, attempt, trigger,
+        request_url, request_headers, request_body, response_status, response_headers, response_body, duration_ms,
+        error)
+      select id, now(), payload_id, webhook_id, attempt, trigger, request_url, request_headers, request_body,
+        response_status, response_headers, response_body, duration_ms, error
+      from given where state = 'delivered'
+      returning id, webhook_id
     )
-    select event_id, id as payload_id, now() as created_at,
+    select now() as created_at, recorded.*,
       (select pg_notify(${DELIVERIES_CHANNEL}, '') where ${announced}::boolean),
       (select set_config('synchronous_commit', 'off', true))
-    from payloads`.execute(tx.db);
-  if (!courier || !deliveries.some(({ direct }) => direct)) return;
-  const inserted = new Map(rows.map((row) => [row.event_id, row]));
-  const withBody = new Set<number>();
-  const contents = new Map(wanted.map((each) => [each.event_id, each]));
-  const claimed = deliveries.flatMap(({ id, event_id, webhook_id, direct, hook }): Claimed[] => {
-    const row = inserted.get(event_id);
-    const content = contents.get(event_id);
-    if (!direct || !row || !content) return [];
-    const { payload_id, created_at } = row;
-    const { trigger, chain_id } = content;
-    const { version, recent_failures } = hook;
-    // As in a claim, only the first delivery of a payload has its body.
-    const body = withBody.has(event_id) ? null : content.body;
-    withBody.add(event_id);
-    return [{ id, created_at, webhook_id, payload_id, attempts: 0, trigger, chain_id, body, version, recent_failures }];
-  });
-  tx.afterCommit(() => courier.take(claimed));
+    from (select) one left join (${recordedHooks}) recorded on true`.execute(tx.db);
+  return {
+    hooks: rows.flatMap(({ id, project_id = null, namespace_ids = [], attempt_ids = [] }) =>
+      typeof id === 'number' ? [{ id, project_id, namespace_ids, attempt_ids }] : [],
+    ),
+    created_at: rows[0]?.created_at ?? '',
+  };
 };
 
 /**

@@ -1,11 +1,14 @@
 import type { Room } from './claim.ts';
-import type { Recorded } from './recorder.ts';
+import type { Ended, FirstAttempts } from './first-attempts.ts';
 import type { Outcome, Outgoing } from './send.ts';
 import type { Target } from './targets.ts';
 
 /** A delivery of this process whose outcome is not recorded yet. */
 export interface Queued extends Outgoing {
+  /** When it was created, as Postgres writes it. Empty for those of `batch`. */
   readonly createdAt: string;
+  /** Set if dispatch inserts the delivery meanwhile. */
+  readonly batch: FirstAttempts | null;
   readonly webhookId: number;
   readonly target: Target | Error;
   readonly probe: boolean;
@@ -28,6 +31,12 @@ const MAX_ACTIVE = 1_024;
 const FIRST_WIDTH = 4;
 const MAX_WIDTH = 64;
 const QUICK_MS = 1_000;
+/** How long the limit of a hook is remembered after its last delivery. */
+const REMEMBERED_MS = 5_000;
+const MAX_REMEMBERED = 1_000;
+/** While fewer deliveries than this are in memory, a new lane takes a whole dispatch of one hook. */
+const PLENTY = 1_024;
+const FIRST_DISPATCH = 128;
 /**
  * Returns how many deliveries of a hook to hold in memory, by its concurrency limit, so that the next one is ready when
  * one ends. Fast hooks hold more, which lets deliveries be claimed and recorded in larger groups. Hooks that may hang
@@ -45,7 +54,7 @@ interface Lane {
   width: number;
   /** Failures that are being recorded. Their effect on the hook is not known yet. */
   failing: number;
-  /** The hook filled its room, so more deliveries may be waiting in the table. */
+  /** The hook filled its room, or had none, so more deliveries may be waiting in the table. */
   hungry: boolean;
 }
 
@@ -59,6 +68,8 @@ export class Lanes {
   readonly #ids = new Set<string>();
   /** Lanes that wait only because of the limit over all hooks. */
   readonly #starved = new Set<Lane>();
+  /** The limits of hooks whose lanes were dropped, and when. */
+  readonly #widths = new Map<number, { readonly width: number; readonly at: number }>();
   #active = 0;
   #closed = false;
   #idle: (() => void)[] = [];
@@ -90,7 +101,8 @@ export class Lanes {
   roomOf(webhookId: number): number {
     const lane = this.#lanes.get(webhookId);
     if (this.#closed || lane?.hungry || (lane?.failing ?? 0) > 0) return 0;
-    return lane ? freeIn(lane) : this.freeByDefault;
+    if (lane) return freeIn(lane);
+    return this.size < PLENTY ? FIRST_DISPATCH : this.freeByDefault;
   }
 
   add(queued: Queued): void {
@@ -101,7 +113,7 @@ export class Lanes {
         queue: [],
         active: 0,
         unrecorded: 0,
-        width: FIRST_WIDTH,
+        width: this.#firstWidthOf(queued.webhookId),
         failing: 0,
         hungry: false,
       };
@@ -109,19 +121,21 @@ export class Lanes {
     }
     this.#ids.add(queued.id);
     lane.queue.push(queued);
-    if (freeIn(lane) === 0) lane.hungry = true;
     this.#pump(lane);
   }
 
   /**
-   * Notes the hooks that filled the room they were offered, because they may have more waiting. Compares with the
-   * offer, since lanes may have grown or emptied during the claim.
+   * Notes the hooks that filled the room they were offered, or had none, because they may have more waiting. Compares
+   * with the offer, since lanes may have grown or emptied during the claim.
    */
   filled(offered: readonly Room[], taken: readonly number[]): void {
     const room = new Map(offered.map(({ webhook_id, free }) => [webhook_id, free]));
+    const counts = new Map<number, number>();
+    for (const { webhook_id, free } of offered) if (free === 0) counts.set(webhook_id, 0);
+    for (const id of taken) counts.set(id, (counts.get(id) ?? 0) + 1);
     let isRoom = false;
-    for (const [webhookId, { length }] of Map.groupBy(taken, (id) => id)) {
-      if (length < (room.get(webhookId) ?? this.freeByDefault)) continue;
+    for (const [webhookId, count] of counts) {
+      if (count < (room.get(webhookId) ?? this.freeByDefault)) continue;
       const lane = this.#lanes.get(webhookId);
       if (lane && freeIn(lane) < lane.width) lane.hungry = true;
       else isRoom = true;
@@ -129,11 +143,8 @@ export class Lanes {
     if (isRoom) this.#options.onRoom();
   }
 
-  /**
-   * Handles recorded attempts. Returns the ids of the queued deliveries of blocked hooks, which it drops from the
-   * lanes.
-   */
-  settle(attempts: readonly Recorded[], blocked: ReadonlySet<number>): string[] {
+  /** Handles recorded attempts. Returns the queued deliveries of blocked hooks, which it drops from the lanes. */
+  settle(attempts: readonly Ended[], blocked: ReadonlySet<number> = new Set()): Queued[] {
     const touched = new Set<Lane>();
     for (const { deliveryId, webhookId, outcome } of attempts) {
       this.#ids.delete(deliveryId);
@@ -143,10 +154,10 @@ export class Lanes {
       if (!outcome.delivered) lane.failing--;
       touched.add(lane);
     }
-    const released: string[] = [];
+    const released: Queued[] = [];
     let room = false;
     for (const lane of touched) {
-      if (blocked.has(lane.webhookId)) for (const { id } of lane.queue.splice(0)) released.push(id);
+      if (blocked.has(lane.webhookId)) released.push(...lane.queue.splice(0));
       this.#pump(lane);
       if (lane.hungry && freeIn(lane) >= capacityOf(lane.width) / 2) {
         lane.hungry = false;
@@ -154,7 +165,7 @@ export class Lanes {
       }
       this.#tidy(lane);
     }
-    for (const id of released) this.#ids.delete(id);
+    for (const { id } of released) this.#ids.delete(id);
     if (room) this.#options.onRoom();
     this.#checkIdle();
     return released;
@@ -166,12 +177,11 @@ export class Lanes {
     this.#checkIdle();
   }
 
-  /** Stops starting deliveries. Returns the ids that were not started. */
-  close(): string[] {
+  /** Stops starting deliveries. Returns those that were not started. */
+  close(): Queued[] {
     this.#closed = true;
-    const waiting: string[] = [];
-    for (const lane of this.#lanes.values()) for (const { id } of lane.queue.splice(0)) waiting.push(id);
-    for (const id of waiting) this.#ids.delete(id);
+    const waiting = [...this.#lanes.values()].flatMap((lane) => lane.queue.splice(0));
+    for (const { id } of waiting) this.#ids.delete(id);
     this.#checkIdle();
     return waiting;
   }
@@ -218,9 +228,18 @@ export class Lanes {
     }
   }
 
-  /** Drops an empty lane. Its concurrency limit is learned anew later. */
+  /** Drops an empty lane. Its concurrency limit is remembered for a while, and then learned anew. */
   #tidy(lane: Lane): void {
-    if (lane.active + lane.unrecorded + lane.queue.length === 0) this.#lanes.delete(lane.webhookId);
+    if (lane.active + lane.unrecorded + lane.queue.length > 0) return;
+    if (!this.#lanes.delete(lane.webhookId)) return;
+    if (this.#widths.size >= MAX_REMEMBERED) this.#widths.clear();
+    this.#widths.set(lane.webhookId, { width: lane.width, at: performance.now() });
+  }
+
+  #firstWidthOf(webhookId: number): number {
+    const known = this.#widths.get(webhookId);
+    this.#widths.delete(webhookId);
+    return known && performance.now() - known.at < REMEMBERED_MS ? known.width : FIRST_WIDTH;
   }
 
   #checkIdle(): void {

@@ -75,12 +75,7 @@ export const recordAttempts = async (
       from done
       returning id, webhook_id
     )
-    select h.*, logged.attempt_ids
-    from (select webhook_id, array_agg(id order by id) as attempt_ids from logged group by webhook_id) logged
-    cross join lateral (
-      select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids from webhooks h
-      where h.id = logged.webhook_id offset 0
-    ) h`.execute(db);
+    ${recordedHooks}`.execute(db);
   return rows;
 };
 
@@ -96,6 +91,15 @@ export interface RecordedHook {
 export const namespaceIdsOf = sql<number[]>`coalesce((
   select n.traversal_ids from namespaces n
   where n.id = coalesce(h.namespace_id, (select p.namespace_id from projects p where p.id = h.project_id))), '{}')`;
+
+/** SQL: the hooks of the new log rows `logged (id, webhook_id)`. */
+export const recordedHooks = sql<RecordedHook>`
+  select h.*, logged.attempt_ids
+  from (select webhook_id, array_agg(id order by id) as attempt_ids from logged group by webhook_id) logged
+  cross join lateral (
+    select h.id, h.project_id, ${namespaceIdsOf} as namespace_ids from webhooks h
+    where h.id = logged.webhook_id offset 0
+  ) h`;
 
 /**
  * Emits events about new log rows. They carry only ids, because each subscriber reads the rows with their own rights.

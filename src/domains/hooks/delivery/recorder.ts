@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { applyFindings, type Findings } from './health.ts';
 import { Notifier } from './notifier.ts';
-import { type Attempt, emitAttempts, recordAttempts } from './record.ts';
+import { type Attempt, emitAttempts, type RecordedHook, recordAttempts } from './record.ts';
 
 export interface Recorded extends Attempt {
   readonly probe: boolean;
@@ -49,6 +49,13 @@ export class Recorder {
     if (this.#writing) return;
     if (this.#waiting.length >= MAX_GROUP) this.#write();
     else this.#timer ??= setTimeout(() => this.#write(), GROUP_MS);
+  }
+
+  /** Emits the events about successful attempts that the transaction has recorded itself. */
+  announce(tx: Tx, hooks: readonly RecordedHook[]): void {
+    const told = this.#notifier.due(hooks, new Set());
+    emitAttempts(tx, told);
+    tx.afterCommit(() => this.#notifier.settled(hooks, told));
   }
 
   /**
