@@ -1,5 +1,5 @@
-import type { Config } from '#platform/config/config.ts';
 import { networkOf } from '#platform/caller/network.ts';
+import type { Config } from '#platform/config/config.ts';
 
 export type LiveLimits = Pick<
   Config,

@@ -1,7 +1,7 @@
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Actor } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { mapLimit } from '#platform/concurrency/map-limit.ts';
 
 interface RechecksOptions<Group, Viewer> {
   /** Returns the indexes of the actors whose credentials are still valid. */

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notAdministrator } from '#platform/caller/administrators.ts';
-import type { Context, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/caller/cookies.ts';
 import { isCsrfToken } from '#platform/caller/csrf.ts';
+import type { Context, Services } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { Credential } from '#rest/auth.ts';
 import { answerError } from '#rest/errors.ts';

@@ -1,6 +1,6 @@
-import type { Context } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/caller/cookies.ts';
 import { csrfToken } from '#platform/caller/csrf.ts';
+import type { Context } from '#platform/context.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import type { PageResponse } from './page.ts';
 

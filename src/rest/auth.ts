@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { notAdministrator } from '#platform/caller/administrators.ts';
 import type { CallerCheck } from '#platform/caller/caller-check.ts';
-import type { Actor, Services } from '#platform/context.ts';
 import { readCookie, sessionCookieName } from '#platform/caller/cookies.ts';
 import { CSRF_HEADER, isCsrfToken } from '#platform/caller/csrf.ts';
+import type { RouteScope } from '#platform/caller/token-scopes.ts';
+import type { Actor, Services } from '#platform/context.ts';
 import { insufficientScope, unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
-import type { RouteScope } from '#platform/caller/token-scopes.ts';
 import type { Parameters } from './nested.ts';
 import type { Auth } from './route.ts';
 

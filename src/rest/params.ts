@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { readBoolean } from '#platform/values/read-boolean.ts';
 import { storableTime } from '#platform/time.ts';
+import { readBoolean } from '#platform/values/read-boolean.ts';
 import { picker, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';
 import { define, INVALID, invalid, isObject, kindOf, kinds, notInList, Refusal } from './param-kind.ts';

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type Actor, anonymous, type Context, type Services } from '#platform/context.ts';
 import { drainBody } from '#platform/concurrency/drain.ts';
+import { type Actor, anonymous, type Context, type Services } from '#platform/context.ts';
 import { requireAccess } from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { deprecatedNames, noteDeprecated, type Versions } from './deprecation.ts';

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { z } from 'zod';
+import { JOB_TOKEN_SCOPE, type RouteScope, type TokenScope } from '#platform/caller/token-scopes.ts';
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
-import { JOB_TOKEN_SCOPE, type RouteScope, type TokenScope } from '#platform/caller/token-scopes.ts';
 import type { EncodedJson } from './encoded-json.ts';
 import { type Input, inputParser, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';

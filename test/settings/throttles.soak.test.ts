@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { startHub } from '#app/build.ts';
+import { hit, sweepRateCounts } from '#platform/caller/rate-limit.ts';
 import { readConfig } from '#platform/config/config.ts';
 import { createLogger } from '#platform/log.ts';
-import { hit, sweepRateCounts } from '#platform/caller/rate-limit.ts';
 import { useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
-import { type Actor, anonymous } from '#platform/context.ts';
 import { csrfToken } from '#platform/caller/csrf.ts';
+import { type Actor, anonymous } from '#platform/context.ts';
 import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
 import { runningJob } from '../support/running-job.ts';

@@ -1,9 +1,9 @@
 import { BlockList, isIP } from 'node:net';
 import { sql } from 'kysely';
 import { defineCache } from '#platform/cache.ts';
+import { parseAddressRanges } from '#platform/caller/trusted-proxies.ts';
 import type { Actor, Context, Services, Tx } from '#platform/context.ts';
 import { definePort } from '#platform/port.ts';
-import { parseAddressRanges } from '#platform/caller/trusted-proxies.ts';
 import type { OpenLabels } from './labels.ts';
 
 // Top-level groups can restrict the networks they are reached from (specification 3 §2.1, ip_restriction_ranges). Few

@@ -1,5 +1,5 @@
-import { readExpiry } from '#platform/values/durations.ts';
 import { badParameters } from '#platform/errors.ts';
+import { readExpiry } from '#platform/values/durations.ts';
 
 /**
  * Returns after how many seconds artifacts expire, or null for never. `given` is what the job says (`1 week`, `never`),

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { pauseAfter } from '#platform/concurrency/pause.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { pauseAfter } from '#platform/concurrency/pause.ts';
 import { deleteArtifacts } from './deleting.ts';
 
 /** Small, so that a batch locks little and dies with little undone. */

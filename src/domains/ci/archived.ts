@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { readDuration } from '#platform/values/durations.ts';
 import { forbidden } from '#platform/errors.ts';
+import { readDuration } from '#platform/values/durations.ts';
 
 /**
  * Returns the time before which jobs were created that are archived now, or null if jobs are never archived (setting

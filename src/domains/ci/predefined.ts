@@ -4,9 +4,9 @@ import { ciConfigPathOf } from '#domains/projects/ci-config-path.ts';
 import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
+import { VERSION } from '#platform/process/version.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
-import { VERSION } from '#platform/process/version.ts';
 import { mergeRequestEventType } from './model.ts';
 
 /** A variable that the hub defines. Its value holds no references to other variables. */

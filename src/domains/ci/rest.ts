@@ -1,8 +1,8 @@
 import { getProject } from '#domains/projects/queries.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import { notFound } from '#platform/errors.ts';
-import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
+import { only } from '#platform/values/only.ts';
 import { boolean, commaList, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { reportCommitStatus } from './commit-statuses.ts';

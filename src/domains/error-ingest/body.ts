@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { inflateSync } from 'node:zlib';
-import { isObject } from '#platform/values/json.ts';
 import { SharedSlots } from '#platform/concurrency/slots.ts';
+import { isObject } from '#platform/values/json.ts';
 import { readEncoding, unpack, unpackStart, unpackStream } from './decoding.ts';
 import {
   type Envelope,

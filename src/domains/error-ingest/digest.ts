@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { recordAll } from '#domains/error-tracking/event.ts';
-import { notePassed } from '#platform/process/collect.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { isTransient } from '#platform/db/failures.ts';
+import { notePassed } from '#platform/process/collect.ts';
 import { type Batch, readInThread, UnreadError } from './digest/thread.ts';
 
 /** What a batch holds at most: few enough that others wait little, and many enough that statements cost little. */

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { labelDigest, type OpenLabels } from '#domains/access/labels.ts';
 import { getSettings, type StoredSettings } from '#domains/settings/queries.ts';
 import { defineCache } from '#platform/cache.ts';
-import type { Actor, Context, Services } from '#platform/context.ts';
 import { mapLimit } from '#platform/concurrency/map-limit.ts';
+import type { Actor, Context, Services } from '#platform/context.ts';
 import { mayEnter, readAskedUser } from './service.ts';
 
 /** Projects with further labels are closed to everybody but administrators. */

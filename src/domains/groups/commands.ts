@@ -11,8 +11,8 @@ import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { SentFile } from '#platform/files/picture.ts';
+import type { IdOrPath } from '#platform/id-or-path.ts';
 import {
   attributeErrors,
   attributeNames,

@@ -1,6 +1,6 @@
 import { isGloballyAllowed, isWithin } from '#domains/access/restrictions.ts';
-import type { Context } from '#platform/context.ts';
 import { parseAddressRanges } from '#platform/caller/trusted-proxies.ts';
+import type { Context } from '#platform/context.ts';
 import type { GroupRow } from './queries.ts';
 
 /**

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { MAINTAINER, OWNER, roleName } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
@@ -10,7 +11,6 @@ import type { Invitations } from '#platform/db/tables.ts';
 import { conflict, DomainError, invalid, notFound } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail/mail.ts';
 import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
 import {

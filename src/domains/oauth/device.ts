@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto';
 import { sql } from 'kysely';
 import { ADMINISTRATOR_SCOPES } from '#domains/tokens/model.ts';
 import { requireUser } from '#domains/users/policy.ts';
+import { networkOf } from '#platform/caller/network.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
-import { networkOf } from '#platform/caller/network.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 
 /** How long a device code is valid, and the polling interval. Both in seconds. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { mapRecord } from '#platform/values/map-record.ts';
 import { isoTime } from '#platform/time.ts';
+import { mapRecord } from '#platform/values/map-record.ts';
 import { FLAGS, MAX_FILE_SIZE, PATTERNS, type PushRule } from './model.ts';
 
 /** A push rule (specification 3 §2.3). */

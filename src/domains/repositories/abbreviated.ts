@@ -1,6 +1,6 @@
 import { can } from '#domains/projects/policy.ts';
-import type { Context } from '#platform/context.ts';
 import { mapLimit } from '#platform/concurrency/map-limit.ts';
+import type { Context } from '#platform/context.ts';
 import type { Commit, RepositoryProject } from './model.ts';
 
 export interface WantedCommit {

@@ -2,10 +2,10 @@ import { findAliasedProject } from '#domains/aliases/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
 import { findMovedProject, findProject } from '#domains/projects/queries.ts';
+import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
 import type { Service } from '#platform/git/types.ts';
-import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import { onlyBranches } from './collaboration.ts';
 
 // Who may clone, fetch and push over git.

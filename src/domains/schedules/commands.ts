@@ -5,10 +5,10 @@ import { openValue, sealValue } from '#domains/ci-variables/model.ts';
 import { lockProjectFor } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound, tooManyRequests } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { isoTime } from '#platform/time.ts';
 import { nextRun } from './cron.ts';
 import {

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { createdTokenRecord, toCreatedToken, tokenRecord, toToken } from '#domains/tokens/record.ts';
 import { tokenFilter } from '#domains/tokens/rest.ts';
 import type { UserRow } from '#domains/users/queries.ts';
-import { readPage } from '#platform/paging.ts';
 import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
+import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import {

@@ -1,6 +1,6 @@
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { DomainError, tooManyRequests } from '#platform/errors.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { getSettings } from './queries.ts';
 
 /** A request before any work is done for it. */

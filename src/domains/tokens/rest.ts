@@ -1,7 +1,7 @@
 import { requireUser } from '#domains/users/policy.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { today } from '#platform/clock.ts';
 import { readPage } from '#platform/paging.ts';
-import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { boolean, commaList, date, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { createImpersonationToken, createToken, revokeCurrentToken, revokeToken, rotateToken } from './commands.ts';

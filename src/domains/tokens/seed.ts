@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { createUser } from '#domains/users/commands.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
+import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
-import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { insertToken } from './commands.ts';
 
 export interface SeededAdministrator {

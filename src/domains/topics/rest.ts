@@ -1,6 +1,6 @@
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
-import { readPage } from '#platform/paging.ts';
 import { tooBig } from '#platform/files/picture.ts';
+import { readPage } from '#platform/paging.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
 import { pictureRoute } from '#rest/picture-route.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';

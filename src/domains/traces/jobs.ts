@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { dropPartitions, ensurePartitions } from '#platform/db/partitions.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import { claimKeys, dropKeys, reserveKeys } from '#platform/storage/removals.ts';
 import { TRACE_CHUNKS } from './commands.ts';
 import { readTrace } from './queries.ts';

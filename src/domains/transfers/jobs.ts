@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { getSettings } from '#domains/settings/queries.ts';
-import { defineJob } from '#platform/jobs.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
+import { defineJob } from '#platform/jobs.ts';
 import { archiveKeys } from './downloading/keys.ts';
 import { failExport, runExport } from './exporting/run.ts';
 import { failImport } from './importing/finish.ts';

@@ -1,8 +1,8 @@
 import { getSettings } from '#domains/settings/queries.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, invalid } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail/mail.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { userWebUrl } from './model.ts';
 import { requireUser } from './policy.ts';
 import { getUser } from './queries.ts';

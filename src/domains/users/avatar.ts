@@ -2,9 +2,9 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Context, Tx } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
-import { defineJob } from '#platform/jobs.ts';
 import { pictureType, readPicture, type SentFile } from '#platform/files/picture.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
+import { defineJob } from '#platform/jobs.ts';
 import { randomToken } from '#platform/secrets.ts';
 import type { OpenFile } from '#platform/storage/storage.ts';
 

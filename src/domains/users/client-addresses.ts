@@ -2,10 +2,10 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { getSettings } from '#domains/settings/queries.ts';
 import { defineCache } from '#platform/cache.ts';
+import { networkOf } from '#platform/caller/network.ts';
 import type { Services } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { networkOf } from '#platform/caller/network.ts';
 
 interface Noted {
   /** `performance.now()` when the database last noted the address. */

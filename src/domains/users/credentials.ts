@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import type { Context } from '#platform/context.ts';
-import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { networkOf } from '#platform/caller/network.ts';
 import { forget, hit, observe, type RateRule } from '#platform/caller/rate-limit.ts';
+import type { Context } from '#platform/context.ts';
+import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { refusalOf } from './model.ts';
 import { verifyPassword } from './password.ts';

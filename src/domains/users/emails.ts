@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { mailSecurityNotice } from './account-mails.ts';
 import { requireFreeAddress } from './addresses.ts';
 import { attributeErrors } from './attributes.ts';

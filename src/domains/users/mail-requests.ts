@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { networkOf } from '#platform/caller/network.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { networkOf } from '#platform/caller/network.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { MAIL_PURPOSES, type MailPurpose } from './mail-tokens.ts';
 import { sendConfirmation } from './mails/confirmation.ts';
 import { sendPasswordReset } from './mails/password-reset.ts';

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
-import type { Context, Tx } from '#platform/context.ts';
-import { DomainError, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
 import { networkOf } from '#platform/caller/network.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { DomainError, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { reportTaken } from './accounts/conflicts.ts';
 import { accountErrors, insertAccount } from './accounts/creation.ts';

@@ -5,11 +5,11 @@ import { readersByProject } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail/mail.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { errorWebUrl } from '../model.ts';
 import { type ErrorRow, errorsByIds } from './queries.ts';
 

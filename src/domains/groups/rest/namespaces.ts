@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
+import { only } from '#platform/values/only.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { getNamespace } from '../queries.ts';

@@ -2,10 +2,10 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { addressesOfHolders } from '#domains/access/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail/mail.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { alertStatus } from '../model.ts';
 import { LEAST_ROLES } from '../policy.ts';
 

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { hookPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError, notFound, tooManyRequests, unprocessable } from '#platform/errors.ts';
-import { hit } from '#platform/caller/rate-limit.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { applyFindings } from '../delivery/health.ts';
 import { type Attempt, emitAttempts, loggedColumns } from '../delivery/record.ts';

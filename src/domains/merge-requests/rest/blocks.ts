@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/values/only.ts';
 import { readPage } from '#platform/paging.ts';
+import { only } from '#platform/values/only.ts';
 import { integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { addBlock, type Block, listBlocks, removeBlock } from '../blocking/blocks.ts';

@@ -1,9 +1,9 @@
 import { type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
-import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern, type RepositoryProject } from '../model.ts';
 import { mayPushTo } from '../policy.ts';
 import { developersMay, matching, type ReadProtections, readProtections } from '../protections.ts';

@@ -1,9 +1,9 @@
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { only } from '#platform/values/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
+import { only } from '#platform/values/only.ts';
 import { atLeastOneOf, boolean, commaList, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, listRoute, type Route, route } from '#rest/route.ts';
 import { changedInV5, removedInV5 } from '#rest/v5.ts';

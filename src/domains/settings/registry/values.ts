@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { z } from 'zod';
-import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
 import { parseAddressRanges } from '#platform/caller/trusted-proxies.ts';
+import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
 import { storable } from './define.ts';
 
 /** In RE2 syntax, which matches in linear time. Empty means none. */

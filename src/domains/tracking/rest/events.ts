@@ -1,7 +1,7 @@
 import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { only } from '#platform/values/only.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
+import { only } from '#platform/values/only.ts';
 import { idOrPath, integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { getResourceEvent, listResourceEvents, type ResourceEventKind } from '../history.ts';
