@@ -158,14 +158,12 @@ export const findNamespaceNamed = async (
   path: string,
   parentId: number | null,
 ): Promise<{ readonly exists: boolean; readonly suggests: readonly string[] }> => {
-  if (parentId !== null) await getNamespace(ctx, { id: parentId });
-  const siblings = ctx.db
+  const above = parentId === null ? '' : `${(await getNamespace(ctx, { id: parentId })).full_path}/`;
+  const candidates = [path, ...Array.from({ length: MAX_TRIES }, (_, i) => `${path}${i + 1}`)];
+  const rows = await ctx.db
     .selectFrom('namespaces')
     .select(sql<string>`lower(path)`.as('path'))
-    .where(parentId === null ? sql<boolean>`parent_id is null` : sql<boolean>`parent_id = ${parentId}`);
-  const candidates = [path, ...Array.from({ length: MAX_TRIES }, (_, i) => `${path}${i + 1}`)];
-  const rows = await siblings
-    .where(sql<boolean>`lower(path) = any (${candidates.map((each) => each.toLowerCase())}::text[])`)
+    .where(sql<boolean>`lower(full_path) = any (${candidates.map((each) => (above + each).toLowerCase())}::text[])`)
     .execute();
   const taken = new Set(rows.map((row) => row.path));
   if (!taken.has(path.toLowerCase())) return { exists: false, suggests: [] };

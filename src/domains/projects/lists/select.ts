@@ -53,6 +53,16 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   return sql.join(list);
 };
 
+/**
+ * Returns the columns of `projects` that the select list reads, for a subselect. Postgres carries every column of a
+ * subselect along, also those that nothing reads. Not for the part `columns`.
+ */
+export const columnsRead = (parts: readonly ProjectPart[]): RawBuilder<unknown> => {
+  const others = parts.includes('runners_token') ? ['runners_token'] : [];
+  const names = new Set(['id', 'namespace_id', ...columnsOf(parts), ...others]);
+  return sql.join(Array.from(names, (name) => sql.ref(`projects.${name}`)));
+};
+
 /** Returns `projects`, or joins that end with it, with everything that the parts need. */
 export const sqlFrom = (
   parts: readonly ProjectPart[],

@@ -10,7 +10,7 @@ import { belonging, conditions, LEAST, narrowed, type Parent, placed, projectsPl
 import { leastHeld, type ProjectFilter, rolesOpen } from './filter.ts';
 import { effectiveOrder, isSize, sortExpression } from './order.ts';
 import type { ProjectPart } from './parts.ts';
-import { selectList, sqlFrom } from './select.ts';
+import { columnsRead, selectList, sqlFrom } from './select.ts';
 
 // docs/decisions/0012 explains how a page is found. Each statement first finds ids and sort keys, from indexes only
 // where possible. It then joins the other columns to the page that is left.
@@ -49,7 +49,7 @@ export const gatheredStatement = (
   const { actor, filter } = wanted;
   const { key, id } = sorting(wanted, window, 'found');
   const up = upwards(wanted, window);
-  const page = sql`(select found.* from (${matching(wanted, sql`projects.*`)}) found
+  const page = sql`(select found.* from (${matching(wanted, columnsRead(parts))}) found
     where ${and(cursors(wanted, window, key, id))} ${sorted(key, id, up)} ${limit(window)}) projects`;
   const hasKey = effectiveOrder(actor, filter) !== 'id';
   return sql`select ${selectList(actor, parts)}${hasKey ? sql`, projects.sort_key` : sql``}
