@@ -342,5 +342,9 @@ test.runIf(isRoot)(
     expect((await stat(`/proc/${await serverPid()}`)).uid).toBe(65_534);
     await server.stop();
     await expect(startHub(PROJECT, { uid: 65_533, gid: 65_533 })).rejects.toThrow(/EACCES|belongs to another account/);
+    // A copy that root made without keeping owners.
+    await chown(join(dataDir, 'postgres/data'), 0, 0);
+    await expect(start()).rejects.toThrow(/belongs to uid 0.*Change the owner/);
+    await chown(join(dataDir, 'postgres/data'), 65_534, 65_534);
   },
 );

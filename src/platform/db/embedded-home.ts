@@ -110,6 +110,10 @@ const findAccount = async (data: string): Promise<Account | null> => {
     ? accounts.find((candidate) => candidate.uid === owner.uid)
     : (accounts.find(({ name }) => name === 'postgres') ?? accounts.find(({ name }) => name === 'nobody'));
   if (!account || account.uid === 0) {
+    if (owner)
+      throw new Error(
+        `The database in ${data} belongs to uid ${owner.uid}, but Postgres does not run as root or an unknown account. Change the owner of the folder and its files to the account that they had before.`,
+      );
     throw new Error(
       'Postgres does not run as root, and neither the account postgres nor nobody exists. Start the hub as another user, or set DATABASE_URL.',
     );
