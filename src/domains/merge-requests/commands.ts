@@ -13,7 +13,7 @@ import { changeSpentTime, type SpentTime } from '#domains/planning/time-tracking
 import { lockProjectFor, nextIid } from '#domains/projects/commands.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -97,14 +97,7 @@ export const createMergeRequest = async (
     given.target_project_id === undefined || given.target_project_id === source.id
       ? source
       : await getProject(ctx, { id: given.target_project_id });
-  if (seenTarget.merge_requests_access_level === 'disabled') {
-    throw refusal('unprocessable', 'Target project has disabled merge requests');
-  }
-  requireAbility(ctx, source, source.id === seenTarget.id ? 'create_merge_request' : 'push_code');
-  requireAbility(ctx, seenTarget, 'create_merge_request_in');
-  if (source.id !== seenTarget.id && !(await areRelated(ctx, source, seenTarget))) {
-    throw refusal('unprocessable', 'Source project is not a fork of the target project');
-  }
+  await requireEnds(ctx, source, seenTarget);
   checkDescription(given.description);
   const quick = await readQuickActions(ctx, seenTarget, 'merge_request', given.description, {
     isAuthor: true,
@@ -114,38 +107,26 @@ export const createMergeRequest = async (
   const title = titleAfter({ title: input.title }, { draft: input.draft }) ?? readTitle(input.title);
   const { source_branch, target_branch } = input;
   checkBranches({ source_branch, target_branch });
-  if (source.id === seenTarget.id && source_branch === target_branch) {
-    throw refusal('unprocessable', "You can't use same project/branch for source and target");
-  }
+  const ends: Ends = { project_id: seenTarget.id, source_project_id: source.id, source_branch, target_branch };
+  requireOtherBranch(ends);
   const allow_collaboration =
     input.allow_collaboration === true && (await mayCollaborate(ctx, source, seenTarget, source_branch));
   const opened = await ctx.transaction(async (tx) => {
     // Roles may have been lost since the check above.
-    const target = await lockProjectFor(tx, seenTarget, 'create_merge_request_in', 'shared');
-    if (source.id === target.id) requireAbility(tx, target, 'create_merge_request');
-    else await lockProjectFor(tx, source, 'push_code', 'shared');
-    const review: Review & Pick<ReviewChanges, 'discussion_locked' | 'time_estimate'> = can(
-      tx,
-      target,
-      'admin_merge_request',
-    )
-      ? input
-      : {};
+    const target = await lockEnds(tx, source, seenTarget);
+    const review: NewReview = can(tx, target, 'admin_merge_request') ? input : {};
     // Taking a number locks the project's counter, so two requests for the same branches run one after the other.
     const iid = await nextIid(tx, target.id, 'merge_request');
-    await requireUnique(tx, { project_id: target.id, source_project_id: source.id, source_branch, target_branch });
+    await requireUnique(tx, ends);
     const milestone_id = (await readMilestone(tx, target, review.milestone_id)) ?? null;
     const labels = await wantedLabels(tx, target, [], review);
     const { id } = await tx.db
       .insertInto('merge_requests')
       .values({
-        project_id: target.id,
-        source_project_id: source.id,
+        ...ends,
         iid,
         title,
         description: input.description ?? null,
-        source_branch,
-        target_branch,
         author_id: ctx.actor.userId,
         milestone_id,
         draft: isDraftTitle(title),
@@ -175,6 +156,28 @@ export const createMergeRequest = async (
   return quick?.changes.state_event === 'close'
     ? updateMergeRequest(ctx, seenTarget, opened, { state_event: 'close' })
     : opened;
+};
+
+type NewReview = Review & Pick<ReviewChanges, 'discussion_locked' | 'time_estimate'>;
+
+/** @throws DomainError unless the caller may propose changes of the source project to the target project */
+const requireEnds = async (ctx: Context, source: ProjectRow, target: ProjectRow): Promise<void> => {
+  if (target.merge_requests_access_level === 'disabled') {
+    throw refusal('unprocessable', 'Target project has disabled merge requests');
+  }
+  requireAbility(ctx, source, source.id === target.id ? 'create_merge_request' : 'push_code');
+  requireAbility(ctx, target, 'create_merge_request_in');
+  if (source.id !== target.id && !(await areRelated(ctx, source, target))) {
+    throw refusal('unprocessable', 'Source project is not a fork of the target project');
+  }
+};
+
+/** Locks both projects against changes of roles, and returns the target. @throws as `requireEnds` for lost roles */
+const lockEnds = async (tx: Tx, source: ProjectRow, seenTarget: ProjectRow): Promise<ProjectRow> => {
+  const target = await lockProjectFor(tx, seenTarget, 'create_merge_request_in', 'shared');
+  if (source.id === target.id) requireAbility(tx, target, 'create_merge_request');
+  else await lockProjectFor(tx, source, 'push_code', 'shared');
+  return target;
 };
 
 /**
@@ -207,16 +210,7 @@ export const updateMergeRequest = async (
 ): Promise<MergeRequestRow> => {
   if (!canUpdateMergeRequest(ctx, seen, given)) throw forbidden();
   checkDescription(sent.description);
-  const quick = await readQuickActions(ctx, seen, 'merge_request', sent.description, {
-    isAuthor: given.author_id === ctx.actor.userId,
-    people: async () => {
-      const known = (await mergeRequestStatsByIds(ctx, [given.id])).get(given.id);
-      return {
-        assignee_ids: sent.assignee_ids ?? known?.assignee_ids ?? [],
-        reviewer_ids: sent.reviewer_ids ?? known?.reviewer_ids ?? [],
-      };
-    },
-  });
+  const quick = await quickActionsOfUpdate(ctx, seen, given, sent);
   const input: MergeRequestChanges = quick ? { ...sent, description: quick.text, ...quick.changes } : sent;
   if (input.target_branch !== undefined) checkBranches({ target_branch: input.target_branch });
   const source = given.source_project_id === null ? null : await findProject(ctx, { id: given.source_project_id });
@@ -230,26 +224,7 @@ export const updateMergeRequest = async (
     if (!canUpdateMergeRequest(tx, project, before)) throw forbidden();
     const review: ReviewChanges = can(tx, project, 'admin_merge_request') ? input : {};
     if (input.target_branch !== undefined && input.target_branch !== before.target_branch) requireOpenOrClosed(before);
-    const title = titleAfter(before, input);
-    const changes = differences(
-      { ...before, merge_after: isoTime(before.merge_after) },
-      {
-        title,
-        draft: title === undefined ? undefined : isDraftTitle(title),
-        description: input.description,
-        state: stateAfter(before, input.state_event),
-        target_branch: input.target_branch,
-        milestone_id: await readMilestone(tx, project, review.milestone_id),
-        discussion_locked: review.discussion_locked,
-        time_estimate: review.time_estimate,
-        squash: input.squash === undefined ? undefined : squashFor(project, input.squash),
-        force_remove_source_branch: input.remove_source_branch,
-        merge_after: input.merge_after,
-        allow_collaboration: collaborates,
-        approvals_before_merge:
-          project.access_level >= MAINTAINER || tx.actor.isAdmin ? review.approvals_before_merge : undefined,
-      },
-    );
+    const changes = await changedColumns(tx, project, before, { ...input, allow_collaboration: collaborates }, review);
     const values: Updateable<MergeRequests> = newValues(changes);
     const labels = await changeLabels(tx, project, { merge_request_id: before.id }, review);
     if (labels) changes.labels = labels;
@@ -258,15 +233,14 @@ export const updateMergeRequest = async (
     if (spent) changes.total_time_spent = spent;
     await changePeople(tx, project, before, review, changes);
     if (Object.keys(changes).length === 0) return before;
-    if (changes.target_branch || changes.state?.current === 'opened') {
-      const { target_branch = before.target_branch } = input;
-      if (before.source_project_id === before.project_id && target_branch === before.source_branch)
-        throw refusal('unprocessable', "You can't use same project/branch for source and target");
-      await requireUnique(tx, { ...before, target_branch });
+    const isRefreshed = changes.target_branch !== undefined || changes.state?.current === 'opened';
+    if (isRefreshed) {
+      const ends = { ...before, target_branch: input.target_branch ?? before.target_branch };
+      requireOtherBranch(ends);
+      await requireUnique(tx, ends);
     }
     // What was approved was a change to the other branch (reference: merge-requests §1).
     if (changes.target_branch) await withdrawAll(tx, project, before);
-    const isRefreshed = changes.target_branch !== undefined || changes.state?.current === 'opened';
     await tx.db
       .updateTable('merge_requests')
       .set({
@@ -302,6 +276,62 @@ export const updateMergeRequest = async (
     if (after.state === 'closed') return endAutoMerge(tx, project, after, 'the merge request was closed');
     return after;
   });
+};
+
+/** Reads the quick actions of a changed description. */
+const quickActionsOfUpdate = (
+  ctx: Context,
+  project: ProjectRow,
+  { id, author_id }: MergeRequestRow,
+  { description, assignee_ids, reviewer_ids }: MergeRequestChanges,
+) =>
+  readQuickActions(ctx, project, 'merge_request', description, {
+    isAuthor: author_id === ctx.actor.userId,
+    people: async () => {
+      const known = (await mergeRequestStatsByIds(ctx, [id])).get(id);
+      return {
+        assignee_ids: assignee_ids ?? known?.assignee_ids ?? [],
+        reviewer_ids: reviewer_ids ?? known?.reviewer_ids ?? [],
+      };
+    },
+  });
+
+/** Returns how the columns of the merge request change. */
+const changedColumns = async (
+  tx: Tx,
+  project: ProjectRow,
+  before: MergeRequestRow,
+  input: MergeRequestChanges,
+  review: ReviewChanges,
+): Promise<ReturnType<typeof differences>> => {
+  const title = titleAfter(before, input);
+  const isMaintainer = project.access_level >= MAINTAINER || tx.actor.isAdmin;
+  return differences(
+    { ...before, merge_after: isoTime(before.merge_after) },
+    {
+      title,
+      draft: title === undefined ? undefined : isDraftTitle(title),
+      description: input.description,
+      state: stateAfter(before, input.state_event),
+      target_branch: input.target_branch,
+      milestone_id: await readMilestone(tx, project, review.milestone_id),
+      discussion_locked: review.discussion_locked,
+      time_estimate: review.time_estimate,
+      squash: input.squash === undefined ? undefined : squashFor(project, input.squash),
+      force_remove_source_branch: input.remove_source_branch,
+      merge_after: input.merge_after,
+      allow_collaboration: input.allow_collaboration,
+      approvals_before_merge: isMaintainer ? review.approvals_before_merge : undefined,
+    },
+  );
+};
+
+type Ends = Pick<MergeRequestRow, 'project_id' | 'source_project_id' | 'source_branch' | 'target_branch'>;
+
+/** @throws DomainError `unprocessable` if source and target are the same branch */
+const requireOtherBranch = ({ project_id, source_project_id, source_branch, target_branch }: Ends): void => {
+  if (source_project_id === project_id && source_branch === target_branch)
+    throw refusal('unprocessable', "You can't use same project/branch for source and target");
 };
 
 /** Developers, and the author while they can read merge requests. */

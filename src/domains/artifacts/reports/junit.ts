@@ -43,74 +43,107 @@ const STATUS_OF: ReadonlyMap<string, TestStatus> = new Map([
  */
 export const readJunit = async (content: AsyncIterable<Buffer>, found: (test: TestCase) => void): Promise<void> => {
   const decoder = new StringDecoder('utf8');
-  const parser = sax.parser(true, { position: false });
-  let depth = 0;
-  let cases = 0;
-  let problem: string | null = null;
-  let test: OpenTest | null = null;
+  const reading = new JunitReading(found);
+  for await (const chunk of content) reading.write(decoder.write(chunk));
+  reading.end(decoder.end());
+};
+
+/** Reads documents as they arrive. */
+class JunitReading {
+  readonly #found: (test: TestCase) => void;
+  readonly #parser = sax.parser(true, { position: false });
+  #depth = 0;
+  #cases = 0;
+  #problem: string | null = null;
+  #test: OpenTest | null = null;
   /** What text in the current element belongs to. */
-  let reading: 'outcome' | 'System Out' | 'System Err' | null = null;
-  const fail = (message: string) => {
-    problem ??= message;
-  };
-  parser.onerror = ({ message }) => fail(message.split('\n', 1)[0] ?? '');
-  parser.ondoctype = () => fail('it has a document type');
-  parser.onopentag = ({ name, attributes }) => {
-    depth += 1;
-    // The root of the next document. The parser itself expects one document, and would refuse text in this one.
-    if (depth === 1) Reflect.set(parser, 'closedRoot', false);
-    if (depth > MAX_DEPTH) fail(`it is nested deeper than ${MAX_DEPTH} levels`);
+  #target: 'outcome' | 'System Out' | 'System Err' | null = null;
+
+  constructor(found: (test: TestCase) => void) {
+    this.#found = found;
+    this.#parser.onerror = ({ message }) => this.#fail(message.split('\n', 1)[0] ?? '');
+    this.#parser.ondoctype = () => this.#fail('it has a document type');
     // Without namespaces, attributes are texts.
-    const texts: Record<string, string> = {};
-    for (const [key, value] of Object.entries(attributes)) if (typeof value === 'string') texts[key] = value;
+    this.#parser.onopentag = ({ name, attributes }) => this.#open(name, textsOf(attributes));
+    this.#parser.ontext = (text) => this.#read(text);
+    this.#parser.oncdata = (text) => this.#read(text);
+    this.#parser.onclosetag = (name) => this.#close(name);
+  }
+
+  /** @throws ReportProblem */
+  write(text: string): void {
+    this.#parser.write(withoutMarks(text));
+    if (this.#problem !== null) throw new ReportProblem(this.#problem);
+  }
+
+  /** @throws ReportProblem */
+  end(text: string): void {
+    this.#parser.write(withoutMarks(text));
+    if (this.#depth > 0) this.#fail('it is cut off');
+    if (this.#problem !== null) throw new ReportProblem(this.#problem);
+  }
+
+  #fail(message: string): void {
+    this.#problem ??= message;
+  }
+
+  #open(name: string, attributes: Readonly<Record<string, string>>): void {
+    this.#depth += 1;
+    // The root of the next document. The parser itself expects one document, and would refuse text in this one.
+    if (this.#depth === 1) Reflect.set(this.#parser, 'closedRoot', false);
+    if (this.#depth > MAX_DEPTH) this.#fail(`it is nested deeper than ${MAX_DEPTH} levels`);
     if (name === 'testcase') {
-      test = { attributes: texts, status: 'success', outcome: '', 'System Out': '', 'System Err': '' };
+      this.#test = { attributes, status: 'success', outcome: '', 'System Out': '', 'System Err': '' };
       return;
     }
     const status = STATUS_OF.get(name);
-    if (test && status && test.status === 'success') {
-      reading = 'outcome';
-      test.status = status;
-      test.outcome = (texts.message ?? '').slice(0, MAX_OUTPUT);
+    if (this.#test && status && this.#test.status === 'success') {
+      this.#target = 'outcome';
+      this.#test.status = status;
+      this.#test.outcome = (attributes.message ?? '').slice(0, MAX_OUTPUT);
     } else if (status) {
       // Of several outcomes the first one counts.
-      reading = null;
-    } else reading = STREAMS.get(name) ?? reading;
-  };
-  const onText = (text: string) => {
-    if (!reading || !test || text.trim() === '' || test[reading].length >= MAX_OUTPUT) return;
-    const before = test[reading];
-    test[reading] = `${before === '' ? '' : `${before}\n`}${text}`.slice(0, MAX_OUTPUT);
-  };
-  parser.ontext = onText;
-  parser.oncdata = onText;
-  parser.onclosetag = (name) => {
-    depth -= 1;
-    if (STATUS_OF.has(name) || STREAMS.has(name)) reading = null;
-    if (name !== 'testcase' || !test) return;
-    const { attributes, status } = test;
-    const output = outputOf(test);
-    const attachment = hasFailed(test) ? (ATTACHMENT.exec(test['System Out'])?.[1] ?? null) : null;
-    test = null;
-    cases += 1;
-    if (cases > MAX_CASES) return fail(`it has more than ${MAX_CASES} test cases`);
-    found({
-      status,
-      name: storable(attributes.name ?? '').slice(0, MAX_ATTRIBUTE),
-      classname: attributes.classname === undefined ? null : storable(attributes.classname).slice(0, MAX_ATTRIBUTE),
-      file: attributes.file === undefined ? null : storable(attributes.file).slice(0, MAX_ATTRIBUTE),
-      execution_time: secondsOf(attributes.time),
-      system_output: output === '' ? null : storable(output),
-      attachment: attachment && storable(attachment).slice(0, MAX_ATTRIBUTE),
-    });
-  };
-  for await (const chunk of content) {
-    parser.write(withoutMarks(decoder.write(chunk)));
-    if (problem !== null) throw new ReportProblem(problem);
+      this.#target = null;
+    } else this.#target = STREAMS.get(name) ?? this.#target;
   }
-  parser.write(withoutMarks(decoder.end()));
-  if (depth > 0) fail('it is cut off');
-  if (problem !== null) throw new ReportProblem(problem);
+
+  #read(text: string): void {
+    if (!this.#target || !this.#test || text.trim() === '' || this.#test[this.#target].length >= MAX_OUTPUT) return;
+    const before = this.#test[this.#target];
+    this.#test[this.#target] = `${before === '' ? '' : `${before}\n`}${text}`.slice(0, MAX_OUTPUT);
+  }
+
+  #close(name: string): void {
+    this.#depth -= 1;
+    if (STATUS_OF.has(name) || STREAMS.has(name)) this.#target = null;
+    if (name !== 'testcase' || !this.#test) return;
+    const test = this.#test;
+    this.#test = null;
+    this.#cases += 1;
+    if (this.#cases > MAX_CASES) this.#fail(`it has more than ${MAX_CASES} test cases`);
+    else this.#found(caseOf(test));
+  }
+}
+
+const textsOf = (attributes: Readonly<Record<string, unknown>>): Record<string, string> => {
+  const texts: Record<string, string> = {};
+  for (const [key, value] of Object.entries(attributes)) if (typeof value === 'string') texts[key] = value;
+  return texts;
+};
+
+const caseOf = (test: OpenTest): TestCase => {
+  const { attributes, status } = test;
+  const output = outputOf(test);
+  const attachment = hasFailed(test) ? (ATTACHMENT.exec(test['System Out'])?.[1] ?? null) : null;
+  return {
+    status,
+    name: storable(attributes.name ?? '').slice(0, MAX_ATTRIBUTE),
+    classname: attributes.classname === undefined ? null : storable(attributes.classname).slice(0, MAX_ATTRIBUTE),
+    file: attributes.file === undefined ? null : storable(attributes.file).slice(0, MAX_ATTRIBUTE),
+    execution_time: secondsOf(attributes.time),
+    system_output: output === '' ? null : storable(output),
+    attachment: attachment && storable(attachment).slice(0, MAX_ATTRIBUTE),
+  };
 };
 
 /** A test case whose end has not been read. */

@@ -91,32 +91,7 @@ export const land = async (
   const commits = await git.listCommits(project.disk_path, { ...range, limit: MAX_COMMITS });
   // Somebody has pushed the same commits to the target branch.
   if (commits.length === 0) return null;
-  const caller = await callerIdentity(ctx);
-  const facts = await factsOf(ctx, project, row, caller, commits, await oldestOf(ctx, project, range, commits));
-  const isOne = commits.length === 1 && input.squash_commit_message === undefined;
-  const author = squashes ? await authorOf(ctx, row, caller) : caller;
-  const known = await findMerge(ctx, project, row, { start, head });
-  const merging: CommitsToMerge = {
-    ours: start,
-    theirs: head,
-    tree: known && (await git.treeOf(project.disk_path, known)),
-    squash:
-      squashes && !isOne
-        ? {
-            message: input.squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
-            author,
-            committer: caller,
-          }
-        : undefined,
-    merge:
-      merge_method === 'ff'
-        ? undefined
-        : {
-            message: input.merge_commit_message ?? mergeMessage(project.merge_commit_template, facts),
-            author: caller,
-            committer: caller,
-          },
-  };
+  const merging = await commitsToMerge(ctx, project, row, { start, head, commits, squashes }, input);
   const rule = await governingRule(ctx, project);
   const merged = await git.mergeCommits(project.disk_path, merging, async (oid, objects) => {
     const moved = { ref, oldOid: start, newOid: oid };
@@ -124,8 +99,6 @@ export const land = async (
     if (refused) throw await failed(ctx, project, row, refused.reason, 'push_rule');
   });
   if ('failed' in merged) throw new MergeRefused('code');
-  const wantsRemoval = input.should_remove_source_branch ?? row.force_remove_source_branch ?? false;
-  const source = row.source_project_id === null ? null : await findProject(ctx, { id: row.source_project_id });
   const intent: Intent = {
     ref,
     oid: merged.oid,
@@ -133,7 +106,7 @@ export const land = async (
     squash: squashes,
     has_merge_commit: merge_method !== 'ff',
     user_id: ctx.actor.userId,
-    remove_source_branch: wantsRemoval && source !== null && can(ctx, source, 'push_code'),
+    remove_source_branch: await removesSourceBranch(ctx, row, input),
   };
   if (!(await lock(ctx, project, row, intent))) return null;
   try {
@@ -147,6 +120,61 @@ export const land = async (
   }
   await settleMerge(ctx, row.id, intent);
   return getMergeRequest(ctx, project, row.iid);
+};
+
+interface MergedRange {
+  readonly start: string;
+  readonly head: string;
+  readonly commits: readonly Commit[];
+  readonly squashes: boolean;
+}
+
+/** Returns the commits to make, as the project and the options want them. One commit alone is not squashed again. */
+const commitsToMerge = async (
+  ctx: Context,
+  project: ProjectRow,
+  row: MergeRequestRow,
+  { start, head, commits, squashes }: MergedRange,
+  input: MergeOptions,
+): Promise<CommitsToMerge> => {
+  const committer = await callerIdentity(ctx);
+  const oldest = await oldestOf(ctx, project, { from: head, not: [start] }, commits);
+  const facts = await factsOf(ctx, project, row, committer, commits, oldest);
+  const isOne = commits.length === 1 && input.squash_commit_message === undefined;
+  const known = await findMerge(ctx, project, row, { start, head });
+  return {
+    ours: start,
+    theirs: head,
+    tree: known && (await ctx.services.git.treeOf(project.disk_path, known)),
+    squash:
+      squashes && !isOne
+        ? {
+            message: input.squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
+            author: await authorOf(ctx, row, committer),
+            committer,
+          }
+        : undefined,
+    merge:
+      project.merge_method === 'ff'
+        ? undefined
+        : {
+            message: input.merge_commit_message ?? mergeMessage(project.merge_commit_template, facts),
+            author: committer,
+            committer,
+          },
+  };
+};
+
+/** Whether the source branch is removed after the merge: if that is wanted, and the caller may push to it. */
+const removesSourceBranch = async (
+  ctx: Context,
+  row: MergeRequestRow,
+  { should_remove_source_branch }: MergeOptions,
+): Promise<boolean> => {
+  const isWanted = should_remove_source_branch ?? row.force_remove_source_branch ?? false;
+  if (!isWanted || row.source_project_id === null) return false;
+  const source = await findProject(ctx, { id: row.source_project_id });
+  return source !== null && can(ctx, source, 'push_code');
 };
 
 /** Returns the commits that the merge adds to the target branch. Empty if the branch has more than `commits` lists. */

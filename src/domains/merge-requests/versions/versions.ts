@@ -236,9 +236,9 @@ const settle = async (
     before.merge_status !== mergeStatus ||
     before.needs_rebase !== needsRebase ||
     before.branch_missing !== branchMissing;
-  const isSame = !isFirst && !isPushed && !isChecked;
   const pusher = { ...tx, actor: { ...tx.actor, userId: pusherId ?? before.author_id } };
   const mark = isPushed && known ? draftMark(before, version.commits, known) : null;
+  const outcome: Outcome = { isFirst, isPushed, isChecked, mark };
   if (isPushed && known) {
     await recordSystemNotes(pusher, { merge_request_id: before.id }, [
       ...(oldrev === null ? [branchNote('restored', before)] : []),
@@ -246,21 +246,8 @@ const settle = async (
       ...(mark ? [mark.note] : []),
     ]);
   }
-  if (!isSame) {
-    await tx.db
-      .updateTable('merge_requests')
-      .set({
-        merge_status: mergeStatus,
-        needs_rebase: needsRebase,
-        branch_missing: branchMissing,
-        ...(head === null ? {} : { diff_head_sha: head }),
-        ...(isFirst ? { prepared_at: sql`now()` } : {}),
-        ...(isPushed ? { merge_error: null, updated_at: sql`now()` } : {}),
-        ...(mark ? { title: mark.title, draft: true } : {}),
-      })
-      .where('id', '=', before.id)
-      .execute();
-  }
+  const isSame = !isFirst && !isPushed && !isChecked;
+  if (!isSame) await storeOutcome(tx, before.id, version, outcome);
   const outdated = await storeApprovals(tx);
   if (outdated) await withdraw(pusher, project, before, outdated.user_ids, outdated.system_action);
   else {
@@ -269,12 +256,7 @@ const settle = async (
   }
   if (isSame) return;
   const after = await getMergeRequest(tx, project, before.iid);
-  if (isFirst) await emitMergeRequest(pusher, mergeRequestPrepared, project, after, {});
-  else if (isPushed) {
-    const changes = mark ? differences({ ...before }, { title: after.title, draft: after.draft }) : {};
-    await emitMergeRequest(pusher, mergeRequestUpdated, project, after, changes, oldrev ?? undefined);
-  }
-  if (isChecked) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
+  await emitOutcome(tx, pusher, project, { before, after }, outcome);
   const runner = pusherId ?? after.author_id;
   if ((isFirst || isPushed) && head !== null && runner !== null && project.builds_access_level !== 'disabled') {
     const created = { id: before.id, user_id: runner, head };
@@ -284,6 +266,53 @@ const settle = async (
     await endAutoMerge(tx, project, after, 'the source branch was updated');
   else if (needsRebase && project.merge_method === 'ff')
     await endAutoMerge(tx, project, after, 'the target branch was updated');
+};
+
+/** What a version means for the merge request. */
+interface Outcome {
+  /** It was opened before, and is ready for review now. */
+  readonly isFirst: boolean;
+  readonly isPushed: boolean;
+  /** The answer whether it can be merged has changed. */
+  readonly isChecked: boolean;
+  /** Set if a pushed commit makes a draft of it. */
+  readonly mark: ReturnType<typeof draftMark>;
+}
+
+const storeOutcome = async (
+  tx: Tx,
+  id: number,
+  { head, mergeStatus, needsRebase, branchMissing }: Version,
+  { isFirst, isPushed, mark }: Outcome,
+): Promise<void> => {
+  await tx.db
+    .updateTable('merge_requests')
+    .set({
+      merge_status: mergeStatus,
+      needs_rebase: needsRebase,
+      branch_missing: branchMissing,
+      ...(head === null ? {} : { diff_head_sha: head }),
+      ...(isFirst ? { prepared_at: sql`now()` } : {}),
+      ...(isPushed ? { merge_error: null, updated_at: sql`now()` } : {}),
+      ...(mark ? { title: mark.title, draft: true } : {}),
+    })
+    .where('id', '=', id)
+    .execute();
+};
+
+const emitOutcome = async (
+  tx: Tx,
+  pusher: Tx,
+  project: ProjectRow,
+  { before, after }: { readonly before: MergeRequestRow; readonly after: MergeRequestRow },
+  { isFirst, isPushed, isChecked, mark }: Outcome,
+): Promise<void> => {
+  if (isFirst) await emitMergeRequest(pusher, mergeRequestPrepared, project, after, {});
+  else if (isPushed) {
+    const changes = mark ? differences({ ...before }, { title: after.title, draft: after.draft }) : {};
+    await emitMergeRequest(pusher, mergeRequestUpdated, project, after, changes, before.diff_head_sha ?? undefined);
+  }
+  if (isChecked) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
 };
 
 /** For `catch`: returns null if the merge request was deleted meanwhile. */

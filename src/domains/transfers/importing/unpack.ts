@@ -77,80 +77,115 @@ export const unpack = async (
   known: ReadonlySet<string>,
   wanted: Wanted = { bundle: true },
 ): Promise<Unpacked> => {
-  const opened: Spool[] = [];
-  const close = async () => {
-    await Promise.all(opened.splice(0).map((each) => each.close()));
-  };
-  const relations = new Map<string, RelationFile>();
-  const leftOut: LeftOut[] = [];
-  /** By folder, or by name if it is in none: the number of files that nothing here reads. */
-  const otherFiles = new Map<string, number>();
-  let version: string | null = null;
-  let project: Json | null = null;
-  let bundle: Spool | null = null;
-  let isOld = false;
-  const directory = join(ctx.services.config.dataDir, 'tmp');
-  const keep = async (source: AsyncIterable<Buffer>): Promise<Spool> => {
-    const kept = await spool(source, directory);
-    opened.push(kept);
-    return kept;
-  };
-  const onEntry = async ({ name, size, stream }: ArchiveEntry): Promise<void> => {
-    const relation = RELATION.exec(name)?.[1];
-    if (name === 'VERSION') version = (await small(stream, size, 1_024)).toString('utf8').trim();
-    else if (name === 'tree/project.json') project = readProject(await small(stream, size, MAX_PROJECT_BYTES));
-    else if (name === 'project.json') isOld = true;
-    else if (name === 'project.bundle' && wanted.bundle) bundle = await keep(stream);
-    else if (relation !== undefined && known.has(relation)) {
-      const counter = new LineCounter();
-      relations.set(relation, { spool: await keep(counter.through(stream)), lines: counter.lines });
-    } else if (isTaken(name)) {
-      const problem = (await wanted.onFile?.({ name, size, stream })) ?? null;
-      const part = name.slice(0, name.indexOf('/'));
-      if (problem !== null && leftOut.length < MAX_UNKNOWN)
-        leftOut.push({
-          name: part,
-          exception_class: 'RecordInvalid',
-          reason: `The ${part} ${problem}: it was left out`,
-        });
-    } else if (relation !== undefined) {
-      if (IGNORED.has(relation) || leftOut.length >= MAX_UNKNOWN) return;
-      const counter = new LineCounter();
-      for await (const _chunk of counter.through(stream));
-      if (counter.lines > 0) leftOut.push(unknownPart(relation, counter.lines));
-    } else if (!IGNORED_FILES.has(name)) {
-      const [folder = name] = name.split('/', 1);
-      const shown = folder.slice(0, 100).toWellFormed();
-      if (otherFiles.has(shown) || otherFiles.size < MAX_UNKNOWN)
-        otherFiles.set(shown, (otherFiles.get(shown) ?? 0) + 1);
-    }
-  };
+  const unpacking = new Unpacking(join(ctx.services.config.dataDir, 'tmp'), known, wanted);
   try {
     await readArchive(Readable.from(readAll(ctx, storageKeys), { objectMode: false }), {
       maxBytes: unlimited(settings.max_decompressed_archive_size * MIB),
       maxEntries: MAX_ENTRIES,
       timeoutMs: unlimited(settings.decompress_archive_file_timeout * 1_000),
       signal: ctx.signal,
-      onEntry,
+      onEntry: (entry) => unpacking.take(entry),
     });
-    checkVersion(version);
-    if (project === null) {
-      throw new TransferError(
-        isOld
-          ? 'The archive has the layout of releases before 13.0 (one project.json), which cannot be imported.'
-          : 'The archive has no project: tree/project.json is missing.',
-      );
-    }
-    for (const [name, items] of otherFiles) leftOut.push(unknownPart(name, items));
-    const bytes = opened.reduce((sum, { size }) => sum + size, 0);
-    return { project, relations, bundle, bytes, leftOut, close };
+    return unpacking.result();
   } catch (error) {
-    await close();
+    await unpacking.close();
     throw error instanceof ArchiveLimitError
       ? new TransferError(`${error.message.replace(/\.$/, '')} (${LIMITS[error.limit]}).`)
       : error;
   }
 };
+
+/** What was read of an archive so far. */
+class Unpacking {
+  readonly #directory: string;
+  readonly #known: ReadonlySet<string>;
+  readonly #wanted: Wanted;
+  readonly #opened: Spool[] = [];
+  readonly #relations = new Map<string, RelationFile>();
+  readonly #leftOut: LeftOut[] = [];
+  /** By folder, or by name if it is in none: the number of files that nothing here reads. */
+  readonly #otherFiles = new Map<string, number>();
+  #version: string | null = null;
+  #project: Json | null = null;
+  #bundle: Spool | null = null;
+  #isOld = false;
+
+  constructor(directory: string, known: ReadonlySet<string>, wanted: Wanted) {
+    this.#directory = directory;
+    this.#known = known;
+    this.#wanted = wanted;
+  }
+
+  async take(entry: ArchiveEntry): Promise<void> {
+    const { name, size, stream } = entry;
+    const relation = RELATION.exec(name)?.[1];
+    if (name === 'VERSION') this.#version = (await small(stream, size, 1_024)).toString('utf8').trim();
+    else if (name === 'tree/project.json') this.#project = readProject(await small(stream, size, MAX_PROJECT_BYTES));
+    else if (name === 'project.json') this.#isOld = true;
+    else if (name === 'project.bundle' && this.#wanted.bundle) this.#bundle = await this.#keep(stream);
+    else if (relation !== undefined && this.#known.has(relation)) await this.#keepRelation(relation, stream);
+    else if (isTaken(name)) await this.#takeFile(entry);
+    else if (relation !== undefined) await this.#leaveOutRelation(relation, stream);
+    else if (!IGNORED_FILES.has(name)) this.#countOther(name);
+  }
+
+  /** @throws TransferError if the archive is not a whole export of a version that this hub can read */
+  result(): Unpacked {
+    checkVersion(this.#version);
+    if (this.#project === null) {
+      throw new TransferError(
+        this.#isOld
+          ? 'The archive has the layout of releases before 13.0 (one project.json), which cannot be imported.'
+          : 'The archive has no project: tree/project.json is missing.',
+      );
+    }
+    return {
+      project: this.#project,
+      relations: this.#relations,
+      bundle: this.#bundle,
+      bytes: this.#opened.reduce((sum, { size }) => sum + size, 0),
+      leftOut: [...this.#leftOut, ...[...this.#otherFiles].map(([name, items]) => unknownPart(name, items))],
+      close: () => this.close(),
+    };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.splice(0).map((each) => each.close()));
+  }
+
+  async #keep(source: AsyncIterable<Buffer>): Promise<Spool> {
+    const kept = await spool(source, this.#directory);
+    this.#opened.push(kept);
+    return kept;
+  }
+
+  async #keepRelation(relation: string, stream: AsyncIterable<Buffer>): Promise<void> {
+    const counter = new LineCounter();
+    this.#relations.set(relation, { spool: await this.#keep(counter.through(stream)), lines: counter.lines });
+  }
+
+  async #leaveOutRelation(relation: string, stream: AsyncIterable<Buffer>): Promise<void> {
+    if (IGNORED.has(relation) || this.#leftOut.length >= MAX_UNKNOWN) return;
+    const counter = new LineCounter();
+    for await (const _chunk of counter.through(stream));
+    if (counter.lines > 0) this.#leftOut.push(unknownPart(relation, counter.lines));
+  }
+
+  async #takeFile(entry: ArchiveEntry): Promise<void> {
+    const problem = (await this.#wanted.onFile?.(entry)) ?? null;
+    if (problem === null || this.#leftOut.length >= MAX_UNKNOWN) return;
+    const part = entry.name.slice(0, entry.name.indexOf('/'));
+    const reason = `The ${part} ${problem}: it was left out`;
+    this.#leftOut.push({ name: part, exception_class: 'RecordInvalid', reason });
+  }
+
+  #countOther(name: string): void {
+    const [folder = name] = name.split('/', 1);
+    const shown = folder.slice(0, 100).toWellFormed();
+    const count = this.#otherFiles.get(shown);
+    if (count !== undefined || this.#otherFiles.size < MAX_UNKNOWN) this.#otherFiles.set(shown, (count ?? 0) + 1);
+  }
+}
 
 /** Reads the parts of the archive one after the other. */
 async function* readAll(ctx: Context, storageKeys: readonly string[]): AsyncGenerator<Buffer> {
