@@ -117,8 +117,8 @@ describe('hooks', () => {
     const scene = await pipelineScene(app(), 'a: {script: [x], retry: {max: 1}}\nm: {script: [x], when: manual}');
     const { id } = await scene.newest();
     await scene.finish(id, 'a', { status: 'failed', failure_reason: 'script_failure' });
-    const told = [...(await bodies(scene, 'job.created')), ...(await bodies(scene, 'job.updated'))];
-    const ofA = told.filter(({ build_name }) => build_name === 'a');
+    const sent = [...(await bodies(scene, 'job.created')), ...(await bodies(scene, 'job.updated'))];
+    const ofA = sent.filter(({ build_name }) => build_name === 'a');
     expect(ofA.map(({ build_status }) => build_status)).toEqual(['created', 'pending', 'running', 'failed', 'pending']);
     expect(ofA[2]).toMatchObject({
       object_kind: 'build',
@@ -128,7 +128,7 @@ describe('hooks', () => {
     expect(ofA[2]).not.toHaveProperty('build_failure_reason');
     expect(ofA[3]).toMatchObject({ build_failure_reason: 'script_failure', retries_count: 0 });
     expect(ofA[4]).toMatchObject({ retries_count: 1 });
-    expect(told.filter(({ build_name }) => build_name === 'm').map(({ build_status }) => build_status)).toEqual([
+    expect(sent.filter(({ build_name }) => build_name === 'm').map(({ build_status }) => build_status)).toEqual([
       'created',
     ]);
   });
@@ -136,8 +136,8 @@ describe('hooks', () => {
   it('get each status of a pipeline, with its variables, its source and its merge request', async () => {
     const scene = await familyScene();
     await scene.create({ variables: [{ key: 'A', value: '1' }] });
-    const told = await bodies(scene, 'pipeline.created');
-    const given = told.find(({ object_attributes }) => object_attributes.source === 'api');
+    const sent = await bodies(scene, 'pipeline.created');
+    const given = sent.find(({ object_attributes }) => object_attributes.source === 'api');
     expect(given).toMatchObject({
       object_attributes: { ref: 'main', protected_ref: true, variables: [{ key: 'A', value: '1' }] },
       merge_request: null,
@@ -146,7 +146,7 @@ describe('hooks', () => {
       when: 'manual',
       manual: true,
     });
-    const child = told.find(({ object_attributes }) => object_attributes.source === 'parent_pipeline');
+    const child = sent.find(({ object_attributes }) => object_attributes.source === 'parent_pipeline');
     expect(child.source_pipeline).toMatchObject({
       project: { path_with_namespace: scene.project.path_with_namespace },
       pipeline_id: scene.id,

@@ -186,14 +186,14 @@ describe('a deployment of a job', () => {
     });
     expect((await reporter.get(`${url}/environments/${found.id}`)).body.last_deployment.id).toBe(deployment.id);
     expect((await reporter.get(`${url}/deployments/${deployment.id}`)).body).toEqual(deployment);
-    const told = () => receiver.received.filter(({ path }) => path.endsWith(`/of-${project.id}`));
-    await until('two deliveries', () => told().length === 2);
+    const delivered = () => receiver.received.filter(({ path }) => path.endsWith(`/of-${project.id}`));
+    await until('two deliveries', () => delivered().length === 2);
     expect(
-      told()
+      delivered()
         .map(({ body }) => body.status)
         .toSorted(),
     ).toEqual(['running', 'success']);
-    const last = told().find(({ body }) => body.status === 'success');
+    const last = delivered().find(({ body }) => body.status === 'success');
     expect(last?.headers['x-gitlab-event']).toBe('Deployment Hook');
     expect(last?.body).toMatchObject({
       ...{ object_kind: 'deployment', deployment_id: deployment.id, deployable_id: id, environment: 'review/x' },
@@ -614,17 +614,17 @@ describe('what a deployment is for', () => {
       .execute();
     await finish(app(), id);
     await app().settle();
-    const told = (kind: string, status: string) =>
+    const delivered = (kind: string, status: string) =>
       receiver.received.find(
         ({ path, body }) =>
           path.endsWith(`/jobs-of-${project.id}`) &&
           body.object_kind === kind &&
           (body.build_status ?? body.object_attributes?.status) === status,
       )?.body;
-    await until('the deliveries', () => Boolean(told('build', 'success') && told('pipeline', 'success')));
+    await until('the deliveries', () => Boolean(delivered('build', 'success') && delivered('pipeline', 'success')));
     const place = { name: 'live', action: 'start', deployment_tier: 'staging' };
-    expect(told('build', 'success')?.environment).toEqual(place);
-    expect(told('pipeline', 'success')?.builds).toEqual([
+    expect(delivered('build', 'success')?.environment).toEqual(place);
+    expect(delivered('pipeline', 'success')?.builds).toEqual([
       expect.objectContaining({ environment: place, artifacts_file: { filename: 'artifacts.zip', size: 42 } }),
     ]);
     await db.deleteFrom('job_artifacts').where('job_id', '=', id).execute();

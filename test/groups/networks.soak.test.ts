@@ -65,8 +65,8 @@ describe('ip_restriction_ranges', () => {
       await client.put(`/groups/${group.id}`, { description: 'for the network alone' });
       await client.put(`/groups/${open.id}`, { description: 'the last one' });
       await until('the last event has come', () => streams.every(({ stream }) => stream.text.includes('the last one')));
-      const told = streams.filter(({ stream }) => stream.text.includes('for the network alone'));
-      expect(told.map(({ address }) => address)).toEqual([INSIDE]);
+      const reached = streams.filter(({ stream }) => stream.text.includes('for the network alone'));
+      expect(reached.map(({ address }) => address)).toEqual([INSIDE]);
       for (const { stream } of streams) stream.close();
     },
   );

@@ -148,9 +148,9 @@ describe('hooks', () => {
     const { body } = await app().as(owner).post(issues, { title: 'A hole', confidential: true });
     await ok(app().as(owner).put(`${issues}/${body.iid}`, { title: 'Repairs', confidential: false }));
     await app().settle();
-    const told = receiver.received.map((each) => each.body);
-    expect(told).toHaveLength(2);
-    expect(told[1]).toMatchObject({ changes: { title: { current: 'Repairs' }, confidential: { previous: true } } });
-    expect(JSON.stringify(told)).not.toContain('A hole');
+    const bodies = receiver.received.map((each) => each.body);
+    expect(bodies).toHaveLength(2);
+    expect(bodies[1]).toMatchObject({ changes: { title: { current: 'Repairs' }, confidential: { previous: true } } });
+    expect(JSON.stringify(bodies)).not.toContain('A hole');
   });
 });

@@ -62,8 +62,8 @@ describe('a push to the target branch of many merge requests', () => {
     await app().settle();
     expect(await statuses()).toEqual([can, cannot, can, cannot, cannot]);
     // Those without commits of their own are refreshed one by one.
-    const told = (await checks(project.id)).slice(before.length).filter(([iid]) => iid <= 3);
-    expect(told).toEqual([[2, cannot]]);
+    const emitted = (await checks(project.id)).slice(before.length).filter(([iid]) => iid <= 3);
+    expect(emitted).toEqual([[2, cannot]]);
 
     // The first commit of `long` arrives by another way, so that its merge base moves.
     const merged = await owner.post(`${path}/repository/commits/${early}/cherry_pick`, { branch: 'main' });

@@ -175,8 +175,8 @@ describe('oauth4webapi', () => {
       client,
       await oauth.refreshTokenGrantRequest(server, client, auth, tokens.refresh_token ?? '', http),
     );
-    const told = await oauth.introspectionRequest(server, client, auth, refreshed.access_token, http);
-    expect(await oauth.processIntrospectionResponse(server, client, told)).toMatchObject({ active: true });
+    const introspected = await oauth.introspectionRequest(server, client, auth, refreshed.access_token, http);
+    expect(await oauth.processIntrospectionResponse(server, client, introspected)).toMatchObject({ active: true });
     await oauth.processRevocationResponse(
       await oauth.revocationRequest(server, client, auth, refreshed.access_token, http),
     );

@@ -349,14 +349,14 @@ describe('tokens of other users', () => {
     }
     expect((await root().get(`/users/${victim.id}/impersonation_tokens`)).body).toEqual([]);
 
-    const told = await letIn(app().root, 'api sudo');
-    const made = await ways(told.client);
+    const letInAs = await letIn(app().root, 'api sudo');
+    const made = await ways(letInAs.client);
     for (const { status, body } of made) {
       expect(status).toBe(201);
-      expect(body.oauth_application).toMatchObject({ id: told.application.id, authorized_by_id: app().root.id });
+      expect(body.oauth_application).toMatchObject({ id: letInAs.application.id, authorized_by_id: app().root.id });
       expect(await apiStatus(app(), body.token)).toBe(200);
     }
-    await shutOut(told.application, app().root);
+    await shutOut(letInAs.application, app().root);
     for (const { body } of made) expect(await apiStatus(app(), body.token)).toBe(401);
   });
 

@@ -20,34 +20,34 @@ const repository = async () => {
   await git('init', '-q', '--bare', '-b', 'main');
   const tree = await git('hash-object', '-t', 'tree', '-w', '/dev/null');
   const commit = async (message: string) => git('commit-tree', '-m', message, tree);
-  const told = async () => {
+  const listed = async () => {
     const text = await git('for-each-ref', '--format=%(refname) %(objectname)', 'refs/heads/');
     return text === '' ? [] : text.split('\n');
   };
   const read = async () => (await readRefFiles(path, 'refs/heads/'))?.map(({ name, oid }) => `${name} ${oid}`) ?? null;
-  return { path, git, commit, told, read };
+  return { path, git, commit, listed, read };
 };
 
 describe('reading refs from files', () => {
   it('returns the refs of git: packed, in files, or both', async () => {
-    const { git, commit, told, read } = await repository();
+    const { git, commit, listed, read } = await repository();
     expect(await read()).toEqual([]);
     const [one, two] = [await commit('1'), await commit('2')];
     const set = (name: string, oid: string) => git('update-ref', `refs/heads/${name}`, oid);
     for (const name of ['b', 'a/b', 'a-b', 'é', 'Z', '😀', '\uff5e']) await set(name, one);
     await git('update-ref', 'refs/keep-around/x', two);
     await git('tag', '-a', '-m', 'x', 'v1', one);
-    expect(await read()).toEqual(await told());
+    expect(await read()).toEqual(await listed());
     await git('pack-refs', '--all');
-    expect(await read()).toEqual(await told());
+    expect(await read()).toEqual(await listed());
     for (const name of ['b', 'a.b', 'zz', '0']) await set(name, two);
     await git('update-ref', '-d', 'refs/heads/a/b');
     const mixed = await read();
-    expect(mixed).toEqual(await told());
+    expect(mixed).toEqual(await listed());
     expect(mixed).toContain(`refs/heads/b ${two}`);
     expect(mixed).toHaveLength(9);
     await git('pack-refs', '--all');
-    expect(await read()).toEqual(await told());
+    expect(await read()).toEqual(await listed());
   });
 
   it('falls back to git if they are stored in another way', async () => {

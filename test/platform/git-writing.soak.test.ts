@@ -66,7 +66,7 @@ describe('a commit made without git', () => {
               const entry = await bench.git.findFile(path, head, name);
               expect((await bench.git.readBytes(path, entry?.oid ?? '', 100))?.toString()).toBe(content);
             }
-            const told = await runGit(
+            const output = await runGit(
               directory,
               'diff-tree',
               '--root',
@@ -76,7 +76,7 @@ describe('a commit made without git', () => {
               '--name-status',
               head,
             );
-            const tokens = told.split('\0');
+            const tokens = output.split('\0');
             const pathsOf = (letter: string) => tokens.filter((_, at) => at % 2 === 1 && tokens[at - 1] === letter);
             expect((await bench.git.changedFiles(path, [head])).get(head)).toEqual({
               added: pathsOf('A'),

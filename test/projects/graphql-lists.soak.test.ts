@@ -376,9 +376,9 @@ describe('a query for many users', () => {
       expect(errors).toBeUndefined();
       return data;
     };
-    const told = [await tell(both[0] ?? ''), await tell(both[1] ?? '')];
+    const nested = [await tell(both[0] ?? ''), await tell(both[1] ?? '')];
     const shown = (name: string) => ({ count: 1, nodes: [{ name }] });
-    expect(told).toEqual([
+    expect(nested).toEqual([
       { projects: { nodes: [one, two].map(({ id }) => ({ forks: shown(`public of ${id}`) })) } },
       {
         users: {

@@ -50,12 +50,12 @@ it('emits one event for each project deleted with its group, and triggers the ho
       project_visibility: 'private',
     });
   }
-  const told = await app()
+  const emitted = await app()
     .hub.services.db.selectFrom('webhook_payloads')
     .select('body')
     .where('kind', '=', 'project.deleted')
     .execute();
-  const ids = told.map(({ body }) => JSON.parse(body ?? '{}').project_id);
+  const ids = emitted.map(({ body }) => JSON.parse(body ?? '{}').project_id);
   expect(ids.toSorted((a, b) => a - b)).toEqual(projects.map(({ id }) => id));
 });
 

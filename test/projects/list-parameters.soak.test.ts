@@ -93,11 +93,11 @@ describe('GET /projects', () => {
     expect(await list(root(), 'order_by=wiki_size')).toEqual([near.id, far.id]);
     expect(await list(app().as(owner), 'order_by=wiki_size')).toEqual([far.id, near.id]);
     expect(await list(app().as(owner), 'order_by=wiki_size&sort=asc')).toEqual([near.id, far.id]);
-    const told = async (client: Client) =>
+    const listed = async (client: Client) =>
       (await client.get(`/projects?topic=for-admins&with_custom_attributes=true&order_by=id&sort=asc`)).body[0]
         .custom_attributes;
-    expect(await told(root())).toEqual([{ key: 'team', value: 'blue' }]);
-    expect(await told(app().as(owner))).toBeUndefined();
+    expect(await listed(root())).toEqual([{ key: 'team', value: 'blue' }]);
+    expect(await listed(app().as(owner))).toBeUndefined();
   });
 
   it('finds nothing for failed checksums, because none are computed', async () => {

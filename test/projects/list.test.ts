@@ -239,7 +239,7 @@ describe('other lists of projects', () => {
     const query = `query ($id: UserID!, $path: ID!) {
       namespace(fullPath: $path) { projects { count nodes { fullPath } } }
       user(id: $id) { namespace { projects { nodes { fullPath } } } starredProjects { nodes { fullPath } } } }`;
-    const told = async (client: typeof anonymous) => {
+    const shown = async (client: typeof anonymous) => {
       const answer = await client.graphql(query, { id: data.user.id, path: closed.username });
       return [
         (await client.get(`/users/${closed.id}/projects`)).body.length,
@@ -250,10 +250,10 @@ describe('other lists of projects', () => {
         answer.data.user.starredProjects.nodes.length,
       ];
     };
-    expect(await told(as(closed))).toEqual([1, 1, 1, 1, 1, 1]);
-    expect(await told(as(root))).toEqual([1, 1, 1, 1, 1, 1]);
-    expect(await told(as(member))).toEqual([0, 0, 0, 0, 0, 0]);
-    expect(await told(as(await make.user()))).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(await shown(as(closed))).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(await shown(as(root))).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(await shown(as(member))).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(await shown(as(await make.user()))).toEqual([0, 0, 0, 0, 0, 0]);
     // The project itself is as visible as before.
     expect(ids(await as(member).get('/projects?membership=1'))).toEqual([project.id]);
     expect((await anonymous.get(`/projects/${project.id}`)).status).toBe(200);

@@ -99,15 +99,15 @@ describe('the full form', () => {
       .insertInto('project_imports')
       .values({ project_id: project.id, import_type: 'git', status: 'failed', import_error: 'it broke' })
       .execute();
-    const told = async (client: Client) => {
+    const shown = async (client: Client) => {
       const { runners_token, import_error, repository_storage } = await read(client, project.id);
       return [typeof runners_token, import_error, repository_storage];
     };
-    expect(await told(app().as(app().root))).toEqual(['string', 'it broke', 'default']);
-    expect(await told(app().as(owner))).toEqual(['string', 'it broke', undefined]);
-    expect(await told(app().as(maintainer))).toEqual(['string', 'it broke', undefined]);
-    expect(await told(app().as(developer))).toEqual(['undefined', null, undefined]);
-    expect(await told(app().as(await app().make.user()))).toEqual(['undefined', null, undefined]);
+    expect(await shown(app().as(app().root))).toEqual(['string', 'it broke', 'default']);
+    expect(await shown(app().as(owner))).toEqual(['string', 'it broke', undefined]);
+    expect(await shown(app().as(maintainer))).toEqual(['string', 'it broke', undefined]);
+    expect(await shown(app().as(developer))).toEqual(['undefined', null, undefined]);
+    expect(await shown(app().as(await app().make.user()))).toEqual(['undefined', null, undefined]);
   });
 
   it('shows the level of the caller, by project and by group', async () => {
@@ -132,7 +132,7 @@ describe('the full form', () => {
     const [owner, guest] = [await app().make.user(), await app().make.user()];
     const project = await app().make.project({ initialize_with_readme: true }, owner);
     await app().make.projectMember(project, guest, 10);
-    const told = async (client: Client) => {
+    const shown = async (client: Client) => {
       const record = await read(client, project.id);
       return [
         'issues' in record._links,
@@ -143,10 +143,10 @@ describe('the full form', () => {
       ];
     };
     const readme = `${app().url}/${project.path_with_namespace}/-/blob/main/README.md`;
-    expect(await told(app().as(owner))).toEqual([true, true, 0, 'main', readme]);
-    expect(await told(app().as(guest))).toEqual([true, false, 0, null, null]);
+    expect(await shown(app().as(owner))).toEqual([true, true, 0, 'main', readme]);
+    expect(await shown(app().as(guest))).toEqual([true, false, 0, null, null]);
     await app().as(owner).put(`/projects/${project.id}`, { issues_access_level: 'disabled', visibility: 'public' });
-    expect(await told(app().as(owner))).toEqual([false, true, null, 'main', readme]);
+    expect(await shown(app().as(owner))).toEqual([false, true, null, 'main', readme]);
     expect(await read(app().anonymous, project.id)).toMatchObject({ default_branch: 'main', readme_url: readme });
     await app()
       .as(owner)

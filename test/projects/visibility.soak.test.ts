@@ -353,8 +353,8 @@ const readsAgree = async (model: Model, who: Who, project: Project): Promise<voi
   expect(data.project !== null, `${about} (GraphQL)`).toBe(isSeen);
   if (!isSeen || who.id === null) return;
   const { project_access, group_access } = byId.body.permissions;
-  const told = Math.max(project_access?.access_level ?? 0, group_access?.access_level ?? 0);
-  expect(told, about).toBe(model.projectLevel(who.id, project));
+  const shown = Math.max(project_access?.access_level ?? 0, group_access?.access_level ?? 0);
+  expect(shown, about).toBe(model.projectLevel(who.id, project));
 };
 
 const groupAgrees = async (model: Model, who: Who, group: number): Promise<void> => {
@@ -375,7 +375,7 @@ const groupAgrees = async (model: Model, who: Who, group: number): Promise<void>
     { path: model.groupPaths.get(group) },
   );
   const inside = expected.filter(isIn).map(({ id }) => id);
-  const told = data.group.projects.nodes.map((node: { id: string }) => Number(node.id.split('/').at(-1)));
-  expect(sorted(told), `${about} (GraphQL)`).toEqual(sorted(inside));
+  const shown = data.group.projects.nodes.map((node: { id: string }) => Number(node.id.split('/').at(-1)));
+  expect(sorted(shown), `${about} (GraphQL)`).toEqual(sorted(inside));
   expect(data.group.projects.count, `${about} (GraphQL)`).toBe(inside.length);
 };

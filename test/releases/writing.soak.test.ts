@@ -259,9 +259,10 @@ describe('a release', () => {
     expect(await left()).toEqual(['stays']);
     const created = Array.from({ length: 3 }, () => 'release.created');
     expect(await eventsOf(project.id)).toEqual([...created, 'release.deleted', 'release.deleted']);
-    const told = () => receiver.received.filter(({ path, body }) => path.endsWith('/gone') && body.action === 'delete');
-    await until('two deliveries', () => told().length === 2);
-    expect(told().map(({ body }) => body.tag)).toEqual(['a/1', 'b']);
+    const delivered = () =>
+      receiver.received.filter(({ path, body }) => path.endsWith('/gone') && body.action === 'delete');
+    await until('two deliveries', () => delivered().length === 2);
+    expect(delivered().map(({ body }) => body.tag)).toEqual(['a/1', 'b']);
   });
 
   it('stays with a recreated tag when an older deletion is handled late', async () => {

@@ -145,7 +145,7 @@ describe('GET one commit', () => {
     expect((await bounds({ diff_max_patch_bytes: 100_000_000 })).status).toBe(400);
     const usual = { diff_max_files: 1_000, diff_max_lines: 50_000, diff_max_patch_bytes: 204_800 };
     const client = app().as(owner);
-    const told = (diffs: { new_path: string; too_large: boolean; collapsed: boolean }[]) =>
+    const outlines = (diffs: { new_path: string; too_large: boolean; collapsed: boolean }[]) =>
       diffs.map(({ new_path, too_large, collapsed }) => [new_path, too_large, collapsed]);
     const tight = [
       ['a', true, false],
@@ -156,14 +156,14 @@ describe('GET one commit', () => {
       const set = await bounds({ diff_max_files: 3, diff_max_lines: 6, diff_max_patch_bytes: 1_024 });
       expect(set.body).toMatchObject({ diff_max_files: 3, diff_max_lines: 6, diff_max_patch_bytes: 1_024 });
       const diff = await client.get(path('/commits/main/diff'));
-      expect([diff.headers.get('x-total'), told(diff.body)]).toEqual(['3', tight]);
+      expect([diff.headers.get('x-total'), outlines(diff.body)]).toEqual(['3', tight]);
       const { parent_ids } = (await client.get(path('/commits/main'))).body;
       const compared = await client.get(`/projects/${project.id}/repository/compare?from=${parent_ids[0]}&to=main`);
-      expect([compared.body.compare_timeout, told(compared.body.diffs)]).toEqual([true, tight]);
+      expect([compared.body.compare_timeout, outlines(compared.body.diffs)]).toEqual([true, tight]);
     } finally {
       expect((await bounds(usual)).body).toMatchObject(usual);
     }
-    const whole = told((await client.get(path('/commits/main/diff'))).body);
+    const whole = outlines((await client.get(path('/commits/main/diff'))).body);
     expect(whole).toEqual(['a', 'b', 'c', 'd'].map((name) => [name, false, false]));
   });
 

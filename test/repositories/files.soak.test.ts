@@ -41,7 +41,7 @@ describe('GET repository/files', () => {
         content: Buffer.from('Hä?\n').toString('base64'),
       },
     ]);
-    const told = (answer: { headers: Headers }) =>
+    const shown = (answer: { headers: Headers }) =>
       Object.fromEntries([...answer.headers].filter(([name]) => name.startsWith('x-gitlab-')));
     const expected = {
       'x-gitlab-blob-id': blob,
@@ -55,11 +55,11 @@ describe('GET repository/files', () => {
       'x-gitlab-ref': 'main',
       'x-gitlab-size': '5',
     };
-    expect(told({ headers })).toEqual(expected);
+    expect(shown({ headers })).toEqual(expected);
     const byHead = await client.head(url);
-    expect([byHead.status, byHead.body, told(byHead)]).toEqual([200, '', expected]);
-    expect(told(await client.head(url.replace('?', '/raw?')))).toEqual(expected);
-    expect(told(await client.head(url.replace('?', '/blame?')))).toEqual(expected);
+    expect([byHead.status, byHead.body, shown(byHead)]).toEqual([200, '', expected]);
+    expect(shown(await client.head(url.replace('?', '/raw?')))).toEqual(expected);
+    expect(shown(await client.head(url.replace('?', '/blame?')))).toEqual(expected);
     const readme = await client.get(path('/files/README.md?ref=HEAD'));
     expect(readme.body.last_commit_id).toBe(await runGit(tree, 'rev-parse', 'HEAD~1'));
   });
@@ -115,8 +115,8 @@ describe('GET repository/files', () => {
     const client = app().as(owner);
     const ask = async (name: string, headers: Record<string, string>) => {
       const answer = await client.get(path(`/files/${name}/raw`), headers);
-      const { headers: told } = answer;
-      return [answer.status, told.get('content-range'), told.get('content-length'), answer.body];
+      const { headers: shown } = answer;
+      return [answer.status, shown.get('content-range'), shown.get('content-length'), answer.body];
     };
     const whole = await client.get(path('/files/small/raw'));
     expect([whole.headers.get('accept-ranges'), whole.headers.get('content-range')]).toEqual(['bytes', null]);
@@ -140,8 +140,8 @@ describe('GET repository/files', () => {
     // This range spans several chunks of output from git.
     const [start, end] = [1_000_001, 2_000_005];
     const part = large.subarray(start, end + 1).toString();
-    const told = [206, `bytes ${start}-${end}/${large.length}`, String(part.length), part];
-    expect(await ask('large', { range: `bytes=${start}-${end}` })).toEqual(told);
+    const shown = [206, `bytes ${start}-${end}/${large.length}`, String(part.length), part];
+    expect(await ask('large', { range: `bytes=${start}-${end}` })).toEqual(shown);
     const { blob_id } = (await client.get(path('/files/small?ref=main'))).body;
     const blob = await client.get(path(`/blobs/${blob_id}/raw`), { range: 'bytes=1-1' });
     expect([blob.status, blob.body]).toEqual([206, '1']);

@@ -45,8 +45,8 @@ describe('a note of a commit', () => {
     expect(refused.code).not.toBe(0);
     expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main', ref]);
 
-    const told = (await eventsOf(app(), project.id)).slice(2);
-    expect(told.map(({ kind, payload }) => [kind, payload.changes])).toEqual([
+    const emitted = (await eventsOf(app(), project.id)).slice(2);
+    expect(emitted.map(({ kind, payload }) => [kind, payload.changes])).toEqual([
       ['repository.updated', [{ ref, before: null, after: note }]],
     ]);
     const { body } = await app().as(owner).get(`/projects/${project.id}/repository/branches`);

@@ -251,9 +251,9 @@ describe('the initial commit of a project', () => {
       .where('kind', '=', 'push.received')
       .orderBy('id')
       .execute();
-    const told = events.map(({ payload }) => JSON.stringify(payload));
-    expect(told).toHaveLength(2);
-    expect(told[0]).toContain('Initial commit');
-    expect(told[1]).toContain('Second');
+    const payloads = events.map(({ payload }) => JSON.stringify(payload));
+    expect(payloads).toHaveLength(2);
+    expect(payloads[0]).toContain('Initial commit');
+    expect(payloads[1]).toContain('Second');
   });
 });

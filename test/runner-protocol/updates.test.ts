@@ -152,8 +152,8 @@ describe('the state of a job', () => {
     const { protocol, job, project } = await running();
     const ctx = app().context();
     await cancelJob(ctx, await getProject(ctx, { id: project.id }), job.id);
-    const told = await protocol.patch(job, 0, bytes('bye\n'));
-    expect([told.status, told.headers.get('job-status')]).toEqual([202, 'canceling']);
+    const lastAnswer = await protocol.patch(job, 0, bytes('bye\n'));
+    expect([lastAnswer.status, lastAnswer.headers.get('job-status')]).toEqual([202, 'canceling']);
     await end(protocol, job, 'bye\n', 'success');
     expect((await statusOf(app(), job.id)).status).toBe('canceled');
   });

@@ -346,9 +346,9 @@ describe('changing a runner', () => {
     ]);
     const { digest } = await db().selectFrom('runners').select('digest').where('id', '=', id).executeTakeFirstOrThrow();
     expect([digest.equals(digestToken(body.token)), digest.equals(digestToken(token))]).toEqual([true, false]);
-    const told = await events(id);
-    expect(told.at(-1)?.kind).toBe('runner.token_reset');
-    expect(JSON.stringify(told)).not.toContain(body.token);
+    const emitted = await events(id);
+    expect(emitted.at(-1)?.kind).toBe('runner.token_reset');
+    expect(JSON.stringify(emitted)).not.toContain(body.token);
   });
 });
 

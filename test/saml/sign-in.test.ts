@@ -184,14 +184,14 @@ describe('a group of the provider', () => {
     expect((await app().as(user).get(`/groups/${one.id}`)).status).toBe(404);
 
     await app().settle();
-    const told = await db()
+    const emitted = await db()
       .selectFrom('events')
       .select(['kind', 'actor_id'])
       .where('subject_type', '=', 'GroupMember')
       .where((where) => where(where.ref('user_ids'), '@>', where.val([user.id])))
       .orderBy('id')
       .execute();
-    expect(told.map(({ kind }) => kind)).toEqual([
+    expect(emitted.map(({ kind }) => kind)).toEqual([
       'member.added',
       'member.added',
       'member.updated',

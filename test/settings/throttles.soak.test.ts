@@ -47,10 +47,10 @@ describe('the rate limit for anonymous callers', () => {
     const before = Math.floor(Date.now() / 1_000);
     const first = await app().anonymous.get('/projects', from(mine));
     const after = Math.ceil(Date.now() / 1_000);
-    const told = (headers: Headers) =>
+    const limitsIn = (headers: Headers) =>
       Object.fromEntries([...headers].filter(([name]) => name.startsWith('ratelimit') || name === 'retry-after'));
     const reset = Number(first.headers.get('ratelimit-reset'));
-    expect(told(first.headers)).toEqual({
+    expect(limitsIn(first.headers)).toEqual({
       'ratelimit-name': 'throttle_unauthenticated_api',
       'ratelimit-limit': '2',
       'ratelimit-observed': '1',
@@ -68,7 +68,7 @@ describe('the rate limit for anonymous callers', () => {
       'Come back later',
       'text/plain; charset=utf-8',
     ]);
-    expect(told(refused.headers)).toMatchObject({
+    expect(limitsIn(refused.headers)).toMatchObject({
       'ratelimit-remaining': '0',
       'ratelimit-resettime': new Date(reset * 1_000).toUTCString(),
       'retry-after': expect.stringMatching(/^\d+$/),

@@ -51,8 +51,8 @@ describe('a forgotten password', () => {
       .where('subject_id', '=', user.id)
       .executeTakeFirstOrThrow();
     expect(event).toMatchObject({ user_ids: [user.id], payload: { user_id: user.id, change_required: false } });
-    const told = await mailsTo(app(), `${user.username}@example.com`);
-    expect(told.at(-1)?.subject).toBe('Your password was changed');
+    const sentMails = await mailsTo(app(), `${user.username}@example.com`);
+    expect(sentMails.at(-1)?.subject).toBe('Your password was changed');
   });
 
   it('can be reset to unlock an account after wrong passwords', async () => {

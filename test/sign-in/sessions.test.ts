@@ -180,9 +180,9 @@ describe('a session', () => {
 
     const { user } = await signedIn(app());
     await app().as(root).put(`/users/${user.id}`, { password: 'another-password' });
-    const told = await ended(user);
-    expect(told).toMatchObject([{ actor_id: root.id, payload: { user_id: user.id } }]);
-    expect(JSON.stringify(told)).not.toContain('digest');
+    const emitted = await ended(user);
+    expect(emitted).toMatchObject([{ actor_id: root.id, payload: { user_id: user.id } }]);
+    expect(JSON.stringify(emitted)).not.toContain('digest');
     expect(await sessionsOf(user)).toEqual([]);
   });
 

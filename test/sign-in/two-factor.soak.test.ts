@@ -91,8 +91,8 @@ describe('enrolling', () => {
 
     const events = await eventsAbout(user);
     expect(events).toMatchObject([{ kind: 'two_factor.enabled', user_ids: [user.id], payload: { user_id: user.id } }]);
-    const told = await mailsTo(app(), `${user.username}@example.com`);
-    expect(told.map(({ subject }) => subject)).toContain('Two-factor authentication was enabled');
+    const sentMails = await mailsTo(app(), `${user.username}@example.com`);
+    expect(sentMails.map(({ subject }) => subject)).toContain('Two-factor authentication was enabled');
   });
 
   it('is refused for a wrong code or password, and changes nothing', async () => {
@@ -230,8 +230,8 @@ describe('changing the second factor', () => {
     expect(await accountOf(user)).toMatchObject({ two_factor_enabled: false, otp_secret: null });
     expect((await eventsAbout(user)).map(({ kind }) => kind)).toEqual(['two_factor.enabled', 'two_factor.disabled']);
     expect(await new Visitor(app().url).signIn(user.username)).toMatchObject({ status: 303, location: '/' });
-    const told = await mailsTo(app(), `${user.username}@example.com`);
-    expect(told.map(({ subject }) => subject)).toContain('Two-factor authentication was disabled');
+    const sentMails = await mailsTo(app(), `${user.username}@example.com`);
+    expect(sentMails.map(({ subject }) => subject)).toContain('Two-factor authentication was disabled');
   });
 
   it('refuses to enable it twice from two pages', async () => {

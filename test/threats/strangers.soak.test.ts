@@ -103,12 +103,12 @@ describe('a private record', () => {
               .request('OPTIONS', fillPath(route, top, world.ids)),
           ),
         );
-        const told = [there, absent].map((answer) => [answer?.status, answer?.headers.get('allow'), answer?.body]);
+        const answers = [there, absent].map((answer) => [answer?.status, answer?.headers.get('allow'), answer?.body]);
         const expected = [405, expect.stringContaining(route.method), { error: '405 Not Allowed' }];
         try {
-          expect(told).toEqual([expected, told[0]]);
+          expect(answers).toEqual([expected, answers[0]]);
         } catch {
-          wrong.push([route.method, route.path, told]);
+          wrong.push([route.method, route.path, answers]);
         }
       }
     }

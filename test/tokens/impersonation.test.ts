@@ -72,13 +72,13 @@ describe('an impersonation token', () => {
       impersonationTokens: null,
       personalAccessTokens: { nodes: [{ name: 'test' }] },
     });
-    const told = await app()
+    const emitted = await app()
       .hub.services.db.selectFrom('events')
       .select('user_ids')
       .where('subject_type', '=', 'PersonalAccessToken')
       .where('subject_id', '=', token.id)
       .execute();
-    expect(told.map(({ user_ids }) => user_ids)).toEqual([[]]);
+    expect(emitted.map(({ user_ids }) => user_ids)).toEqual([[]]);
   });
 
   it.each([

@@ -67,7 +67,7 @@ describe('a topic of projects', () => {
     const project = await app().make.project({ topics: ['closed-topic'] }, owner);
     const { id } = await named('closed-topic');
     const callers = [root(), app().as(stranger), app().as(external), app().anonymous];
-    const told = () =>
+    const shownCounts = () =>
       Promise.all(
         callers.map(async (caller) => {
           const { body } = await caller.get('/topics?search=closed-topic');
@@ -76,17 +76,17 @@ describe('a topic of projects', () => {
           return body[0]?.total_projects_count ?? null;
         }),
       );
-    expect(await told()).toEqual([1, null, null, null]);
+    expect(await shownCounts()).toEqual([1, null, null, null]);
     expect((await app().anonymous.get(`/topics/${id}`)).body).toEqual({ message: '404 Topic Not Found' });
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'internal' });
-    expect(await told()).toEqual([1, 1, null, null]);
+    expect(await shownCounts()).toEqual([1, 1, null, null]);
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'public' });
-    expect(await told()).toEqual([1, 1, 1, 1]);
+    expect(await shownCounts()).toEqual([1, 1, 1, 1]);
     await app().as(owner).put(`/projects/${project.id}`, { visibility: 'private' });
-    expect(await told()).toEqual([1, null, null, null]);
+    expect(await shownCounts()).toEqual([1, null, null, null]);
     // A change by an administrator makes the topic public, but not its projects.
     await root().put(`/topics/${id}`, { title: 'Closed' });
-    expect(await told()).toEqual([1, 0, 0, 0]);
+    expect(await shownCounts()).toEqual([1, 0, 0, 0]);
   });
 
   it('is counted correctly under concurrent changes', async () => {

@@ -159,8 +159,8 @@ describe('the journey of a project', () => {
     const percentages = rows.filter((row) => row.kind.startsWith('import')).map((row) => row.payload.percentage);
     expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
     expect(percentages.at(-1)).toBe(100);
-    const told = rows.at(-1)?.payload;
-    expect(told).toMatchObject({ relations: { issues: { done: 7, total: 7 }, labels: { done: 2, total: 2 } } });
+    const emitted = rows.at(-1)?.payload;
+    expect(emitted).toMatchObject({ relations: { issues: { done: 7, total: 7 }, labels: { done: 2, total: 2 } } });
   });
 
   it('leaves no file of the upload and no earlier export', async () => {
@@ -259,12 +259,12 @@ describe('an archive of another hub', () => {
       uploads: 'This hub does not know uploads: 1 item was left out',
     });
     expect(failures).toHaveLength(9);
-    const { rows: told } = await app().hub.services.pool.query(
+    const { rows: emitted } = await app().hub.services.pool.query(
       `select payload -> 'failed_relations' as failed from events
        where kind = 'import.finished' and subject_id = (select id from project_imports where project_id = $1)`,
       [record.id],
     );
-    expect(told).toEqual([{ failed: 9 }]);
+    expect(emitted).toEqual([{ failed: 9 }]);
     const [rule] = (await app().as(owner).get(`/projects/${record.id}/approval_rules`)).body;
     expect(rule).toMatchObject({ name: 'Theirs', groups: [] });
     expect((await app().as(owner).get(`/projects/${record.id}/error_tracking/settings`)).body).toMatchObject({

@@ -244,8 +244,8 @@ describe('an import', () => {
         import_error: 'a secret server is away',
         failed_relations: [{ exception_message: 'a secret title is too long' }],
       });
-      const told = (await client.graphql(query)).data.project;
-      expect(told.detailedImportStatus).toEqual({
+      const shown = (await client.graphql(query)).data.project;
+      expect(shown.detailedImportStatus).toEqual({
         id: expect.stringContaining('gid://gitlab/ProjectImportState/'),
         status: 'failed',
         url: 'http://elsewhere.example.com/x.git',
@@ -253,7 +253,7 @@ describe('an import', () => {
         lastUpdateAt: '2026-01-02T03:04:05.000Z',
         lastSuccessfulUpdateAt: null,
       });
-      expect(told.import).toEqual({
+      expect(shown.import).toEqual({
         status: 'FAILED',
         error: 'a secret server is away',
         failedRelations: { count: 1, nodes: [{ exceptionMessage: 'a secret title is too long' }] },

@@ -64,8 +64,8 @@ describe('adding an address', () => {
     const { body } = await app().as(user).post('/user/emails', { email });
     await confirm(email);
     await app().as(user).delete(`/user/emails/${body.id}`);
-    const told = await mailsTo(app(), `${user.username}@example.com`);
-    expect(told.map(({ subject }) => subject)).toEqual([
+    const sentMails = await mailsTo(app(), `${user.username}@example.com`);
+    expect(sentMails.map(({ subject }) => subject)).toEqual([
       'An address was added to your account',
       'An address of your account was confirmed',
       'An address was removed from your account',
@@ -279,8 +279,8 @@ describe('a new primary address', () => {
     await app().as(app().root).post(`/users/${user.id}/emails`, { email, skip_confirmation: true });
     expect(await change(user, { email })).toMatchObject({ status: 200, body: { email } });
     expect(await addressesOf(user)).toEqual([`${user.username}@example.com`]);
-    const told = await mailsTo(app(), `${user.username}@example.com`);
-    expect(told.map(({ subject }) => subject)).toContain('The address of your account was changed');
+    const sentMails = await mailsTo(app(), `${user.username}@example.com`);
+    expect(sentMails.map(({ subject }) => subject)).toContain('The address of your account was changed');
   });
 
   it('waits for its confirmation otherwise', async () => {
