@@ -233,7 +233,7 @@ describe('an event in a group', () => {
       visibility_level: 20,
       min_access_level: null,
       user_ids: [],
-      payload: { broken: isBroken },
+      payload: JSON.stringify({ broken: isBroken }),
       chain_id: null,
       created_at: '2026-11-21 00:00:00+00',
     });
@@ -306,7 +306,7 @@ describe('a delivery', () => {
       visibility_level: 20,
       min_access_level: null,
       user_ids: [],
-      payload: {},
+      payload: '{}',
       chain_id: null,
       created_at: '2026-11-21 00:00:00+00',
     };

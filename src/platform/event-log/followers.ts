@@ -8,7 +8,7 @@ import type { EventRow } from '../events.ts';
 import { Loop } from './loop.ts';
 import { eventsSetAside, followedEvents, followerFailures, followerLag } from './metrics.ts';
 import { countBetween } from './ranges.ts';
-import { COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
+import { COLUMNS_WITH_PAYLOAD_TEXT, COLUMNS_WITHOUT_PAYLOAD, EVENT_COLUMNS } from './read.ts';
 import { type EventSummary, RecentEvents } from './recent-events.ts';
 import type { Sequencer } from './sequencer.ts';
 
@@ -16,8 +16,11 @@ import type { Sequencer } from './sequencer.ts';
 export interface Follower {
   /** The permanent name of its cursor. */
   readonly name: string;
-  /** False if it needs no payloads. They are the larger part of the log, and are then not read but null. */
-  readonly payloads?: boolean;
+  /**
+   * False if it needs no payloads. They are the larger part of the log, and are then not read but null. `text` leaves them
+   * as JSON text: a follower that opens them one by one leaves less garbage than a batch of objects.
+   */
+  readonly payloads?: boolean | 'text';
   /**
    * Waits this long after a new event, so that the events of a burst share one transaction. For bookkeeping that nobody
    * waits for.
@@ -339,7 +342,8 @@ const takeNext = async (
   cursor: number,
   limit: number,
 ): Promise<readonly EventRow[]> => {
-  const columns = payloads === false ? COLUMNS_WITHOUT_PAYLOAD : EVENT_COLUMNS;
+  const columns =
+    payloads === false ? COLUMNS_WITHOUT_PAYLOAD : payloads === 'text' ? COLUMNS_WITH_PAYLOAD_TEXT : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
     with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked),
     taken as materialized (

@@ -34,6 +34,7 @@ const columns = (payload: string) =>
   );
 
 export const EVENT_COLUMNS = columns('events.payload');
+export const COLUMNS_WITH_PAYLOAD_TEXT = columns('events.payload::text as payload');
 export const COLUMNS_WITHOUT_PAYLOAD = columns('null::jsonb as payload');
 
 /** Returns the first `limit` events with a position in (after, until] that match the filter, oldest first. */

@@ -20,24 +20,13 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
   const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
   return defineFollower({
     name: 'hooks.dispatch',
+    payloads: 'text',
     wants: ({ kind }) => byKind.get(kind)?.hasWebhook ?? false,
     handle: async (tx, events) => {
-      const fired = events.flatMap((event) => {
-        const definition = byKind.get(event.kind);
-        const trigger = definition?.trigger(event.payload) ?? null;
-        if (!definition || trigger === null) return [];
-        if (isFired(trigger)) return [{ event, definition, trigger }];
-        tx.log.error({ kind: event.kind, trigger }, 'an event kind names a trigger that is not in the list');
-        return [];
-      });
-      if (fired.length === 0) return;
-      const hooks = await findHooks(tx, fired);
+      const hooks = await findHooks(tx, events);
       if (hooks.length === 0) return;
       await ensureDeliveryPartitions(tx);
-      const recursion = await Recursion.of(
-        tx,
-        fired.map(({ event }) => event),
-      );
+      const recursion = await Recursion.of(tx, events);
       // Bodies are built outside this transaction, so that a failing query cannot abort it.
       const reading = createContextFactory(tx.services)({
         actor: systemActor,
@@ -45,14 +34,18 @@ export const dispatchToHooks = (definitions: readonly AnyEventDefinition[]): Fol
         signal: tx.signal,
       });
       const wanted: Wanted[] = [];
-      for (const { event, definition, trigger } of fired) {
-        const listening = hooks.filter(
-          (hook) =>
-            hook.triggers.includes(trigger) &&
-            (hook.namespace_id === null
-              ? hook.project_id === null || hook.project_id === event.project_id
-              : event.namespace_ids.includes(hook.namespace_id)),
-        );
+      for (const each of events) {
+        const near = hooks.filter((hook) => isNear(hook, each));
+        const definition = byKind.get(each.kind);
+        if (near.length === 0 || !definition) continue;
+        const event: EventRow = { ...each, payload: JSON.parse(String(each.payload)) };
+        const trigger = definition.trigger(event.payload);
+        if (trigger === null) continue;
+        if (!isFired(trigger)) {
+          tx.log.error({ kind: event.kind, trigger }, 'an event kind names a trigger that is not in the list');
+          continue;
+        }
+        const listening = near.filter((hook) => hook.triggers.includes(trigger));
         if (listening.length === 0) continue;
         const built = await build(reading, definition, event);
         if (built === null) continue;
@@ -88,30 +81,30 @@ interface Listening extends HookToCall {
   readonly branch_filter_strategy: string;
 }
 
-interface Fired {
-  readonly event: EventRow;
-  readonly trigger: string;
-}
+/** Whether the hook belongs to the instance, or to the project or a namespace of the event. */
+const isNear = ({ namespace_id, project_id }: Listening, event: EventRow): boolean =>
+  namespace_id === null
+    ? project_id === null || project_id === event.project_id
+    : event.namespace_ids.includes(namespace_id);
 
-/** Returns the hooks that may listen to any of the events: those of projects, groups, all parent groups, and the instance. */
-const findHooks = async (tx: Tx, fired: readonly Fired[]): Promise<readonly Listening[]> => {
-  const namespaceIds = [...new Set(fired.flatMap(({ event }) => event.namespace_ids))];
-  const projectIds = [...new Set(fired.flatMap(({ event }) => event.project_id ?? []))];
-  const triggers = [...new Set(fired.map(({ trigger }) => trigger))];
+/** Returns the hooks of the projects, groups and parent groups of the events, and those of the instance. */
+const findHooks = async (tx: Tx, events: readonly EventRow[]): Promise<readonly Listening[]> => {
+  const namespaceIds = [...new Set(events.flatMap(({ namespace_ids }) => namespace_ids))];
+  const projectIds = [...new Set(events.flatMap(({ project_id }) => project_id ?? []))];
   const columns = sql.raw(`id, namespace_id, project_id, triggers, push_events_branch_filter, branch_filter_strategy,
     disabled_permanently or disabled_until is not null as blocked, updated_at as version, recent_failures`);
   const { rows } = await sql<Listening>`
-    select ${columns} from webhooks where namespace_id = any (${namespaceIds}::bigint[]) and triggers && ${triggers}::text[]
+    select ${columns} from webhooks where namespace_id = any (${namespaceIds}::bigint[])
     union all
-    select ${columns} from webhooks where project_id = any (${projectIds}::bigint[]) and triggers && ${triggers}::text[]
+    select ${columns} from webhooks where project_id = any (${projectIds}::bigint[])
     union all
-    select ${columns} from webhooks where namespace_id is null and project_id is null and triggers && ${triggers}::text[]
+    select ${columns} from webhooks where namespace_id is null and project_id is null
     order by id`.execute(tx.db);
   return rows;
 };
 
 interface Built {
-  readonly body: string | null;
+  readonly body: Buffer | null;
   /** Why nothing can be sent, or null. */
   readonly failure: string | null;
   readonly ref: string | null;
@@ -122,9 +115,9 @@ const build = async (ctx: Context, definition: AnyEventDefinition, event: EventR
   try {
     const object = await definition.body(ctx, event);
     if (object === null) return null;
-    const body = JSON.stringify(object);
+    const body = Buffer.from(JSON.stringify(object));
     const ref = typeof object.ref === 'string' ? object.ref : null;
-    if (Buffer.byteLength(body) > MAX_BODY_BYTES) return { body: null, failure: 'The body is larger than 25 MB', ref };
+    if (body.length > MAX_BODY_BYTES) return { body: null, failure: 'The body is larger than 25 MB', ref };
     return { body, failure: null, ref };
   } catch (error) {
     if (isTransient(error) || ctx.signal.aborted) throw error;

@@ -30,7 +30,8 @@ export interface Wanted {
   readonly kind: string;
   readonly trigger: string;
   readonly chain_id: string;
-  readonly body: string | null;
+  /** JSON. */
+  readonly body: Buffer | null;
   /** Decides later who may see the delivery's content. */
   readonly moment: Moment;
   readonly hooks: readonly { readonly hook: HookToCall; readonly reason: string | null }[];
@@ -107,14 +108,17 @@ const plan = (wanted: readonly Wanted[], courier: Courier | null): PlannedEvent[
 };
 
 const newDeliveriesOf = ({ body, trigger, chain_id, deliveries }: PlannedEvent): NewDelivery[] => {
-  const direct = deliveries.filter((delivery) => delivery.direct);
-  if (direct.length === 0) return [];
-  const bytes = Buffer.from(body ?? '');
-  return direct.map(({ id, hook: { id: webhook_id, version, recent_failures } }) => ({
-    ...{ id, webhook_id, version, recent_failures, trigger, chain_id },
-    body: bytes,
-  }));
+  if (body === null) return [];
+  return deliveries
+    .filter(({ direct }) => direct)
+    .map(({ id, hook }) => ({
+      ...{ id, webhook_id: hook.id, version: hook.version, recent_failures: hook.recent_failures },
+      ...{ trigger, chain_id, body },
+    }));
 };
+
+const NOTHING = Buffer.alloc(0);
+const LINE_BREAK = Buffer.from('\n');
 
 /** Splits the events into groups of some deliveries. */
 const groupsOf = (events: readonly PlannedEvent[]): PlannedEvent[][] => {
@@ -142,7 +146,7 @@ const insertGroup = async (
     webhook_ids: deliveries.flatMap(({ hook, reason }) => (reason === null ? hook.id : [])),
   }));
   // JSON has no line breaks of its own. Postgres splits lines in a tenth of the time in which it reads a text in JSON.
-  const bodies = events.map(({ body }) => body ?? '').join('\n');
+  const bodies = Buffer.concat(events.flatMap(({ body }, n) => [n === 0 ? NOTHING : LINE_BREAK, body ?? NOTHING]));
   let announced = false;
   const deliveries = events.flatMap(({ event_id, deliveries }) =>
     deliveries.map(({ id, hook, reason, n, direct }) => {
@@ -159,7 +163,7 @@ const insertGroup = async (
       from rows from (
         json_to_recordset(${toJsonb(payloads)}::json) as (
           event_id bigint, kind text, trigger text, chain_id text, moment jsonb, webhook_ids bigint[]),
-        string_to_table(${bodies}, chr(10))
+        string_to_table(${bodies}::text, chr(10))
       ) as told (event_id, kind, trigger, chain_id, moment, webhook_ids, body)
       returning id, event_id
     ), given as materialized (
