@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CallerCheck, CallerCondition } from '#platform/caller/caller-check.ts';
+import { createPool } from '#platform/db/pool.ts';
 import { useApp } from '../support/app.ts';
 
 // The re-check of an assumed caller is part of the first statement, and costs no statement of its own.
@@ -53,6 +54,27 @@ describe('the check of an assumed caller', () => {
     await expect(check.query(pool(), numbers, [2, 'x'])).rejects.toThrow();
     await expect(check.confirm(pool())).rejects.toThrow();
     expect(await check.during(pool(), () => check.query(pool(), numbers, [2, 'x']))).toBeNull();
+  });
+
+  it('fails if the statement finds a change that a check at the same time came too early for', async () => {
+    const { id, username } = await app().make.user();
+    const isNamed = new CallerCondition(
+      (first) => `exists (select from users u where u.id = $${first} and u.username = $${first + 1})`,
+    );
+    const check = new CallerCheck(isNamed, [id, username]);
+    const connectionString = app().hub.services.config.databaseUrl ?? '';
+    const busy = createPool({ connectionString, max: 1, applicationName: 'busy' });
+    try {
+      const client = await busy.connect();
+      const rows = check.query(busy, numbers, [2, 'x']);
+      expect(await check.holds(pool())).toBe(true);
+      await pool().query('update users set username = $2 where id = $1', [id, `${username}-renamed`]);
+      client.release();
+      await expect(rows).rejects.toThrow();
+      expect(await check.holds(pool())).toBe(false);
+    } finally {
+      await busy.end();
+    }
   });
 
   it('decides whether the error of the first statement counts', async () => {

@@ -69,9 +69,8 @@ export class CallerCheck {
     }
     this.#isChecked = true;
     const { rows } = await pool.query<Row>(this.#condition.guard(statement, parameters, this.#values));
-    if (rows.length > 0) this.#settle(true);
-    // Either there is nothing, or the check failed.
-    else await this.confirm(pool);
+    // Without rows, either there is nothing, or the check failed. What `holds` found meanwhile may be older than that.
+    this.#settle(rows.length > 0 || (await this.#isUnchanged(pool)));
     return rows;
   }
 
@@ -79,8 +78,8 @@ export class CallerCheck {
   async holds(pool: Pool): Promise<boolean> {
     if (this.#holds !== null) return this.#holds;
     this.#isChecked = true;
-    const { rows } = await pool.query(this.#condition.alone(this.#values));
-    this.#holds ??= rows.length > 0;
+    const isUnchanged = await this.#isUnchanged(pool);
+    this.#holds ??= isUnchanged;
     return this.#holds;
   }
 
@@ -101,6 +100,11 @@ export class CallerCheck {
       if (await this.holds(pool)) throw error;
       return null;
     }
+  }
+
+  async #isUnchanged(pool: Pool): Promise<boolean> {
+    const { rows } = await pool.query(this.#condition.alone(this.#values));
+    return rows.length > 0;
   }
 
   #settle(holds: boolean): void {
