@@ -53,7 +53,7 @@ beforeAll(async () => {
       select m.project_id, i, 'Issue ' || i * 5 % 24, case when i % 4 = 0 then 'Is even.' end,
         case when i % 5 = 0 then 'closed' else 'opened' end,
         case when i % 3 = 0 then ${people.owner.id}::bigint when i % 7 = 0 then ${people.guest.id} else ${people.reporter.id} end,
-        case when i % 3 = 0 then m.id end, i % 4 = 1, case when i % 3 = 1 then i % 4 end,
+        case when i % 3 = 0 then m.id end, i % 4 = 1, case when i % 9 = 1 then 2147483647 when i % 3 = 1 then i % 4 end,
         case when i % 4 = 2 then date '2025-01-01' + i % 5 end, case when i % 5 = 1 then i end, at,
         at + i * 7 % 5 * interval '1 day'
       from generate_series(1, 24) i join milestones m on m.project_id = (${ids}::bigint[])[1 + i / 2 % 2]

@@ -124,8 +124,9 @@ const orderOf = ({ order_by, sort }: IssueFilter): Order<IssueRow> => {
   if (column === 'created_at' || column === 'updated_at' || column === 'title')
     return { keys: [{ by, of: (row) => row[column] }], column, ranked: null, missing: null, ascending };
   const isDate = column === 'due_date';
-  const missing = isDate ? (ascending ? 'infinity' : '-infinity') : ascending ? 2_147_483_647 : -2_147_483_648;
-  const type = sql.raw(isDate ? 'date' : 'integer');
+  // Beyond all integers, because a weight may be the largest of them.
+  const missing = isDate ? (ascending ? 'infinity' : '-infinity') : ascending ? 2_147_483_648 : -2_147_483_649;
+  const type = sql.raw(isDate ? 'date' : 'bigint');
   return {
     keys: [{ by: sql`coalesce(${by}, (${sql.lit(missing)})::${type})`, of: (row) => row[column] ?? missing }],
     column,
