@@ -21,6 +21,20 @@ const answered = (rest: Partial<Outcome> = {}): Outcome => ({
   ...rest,
 });
 
+const queuedOf = (id: string, webhookId = HOOK): Queued => ({
+  id,
+  createdAt: '',
+  batch: null,
+  webhookId,
+  attempt: 1,
+  trigger: 'push_events',
+  chainId: '',
+  body: Buffer.alloc(0),
+  target: new Error('none'),
+  probe: false,
+  knownFailures: 0,
+});
+
 /** Creates lanes in which the test decides when a delivery ends. */
 const openLanes = () => {
   let rooms = 0;
@@ -33,20 +47,7 @@ const openLanes = () => {
   const add = (count: number, webhookId = HOOK): string[] =>
     Array.from({ length: count }, () => {
       const id = String(++made);
-      const queued: Queued = {
-        id,
-        createdAt: '',
-        batch: null,
-        webhookId,
-        attempt: 1,
-        trigger: 'push_events',
-        chainId: '',
-        body: Buffer.alloc(0),
-        target: new Error('none'),
-        probe: false,
-        knownFailures: 0,
-      };
-      lanes.add(queued);
+      lanes.add(queuedOf(id, webhookId));
       return id;
     });
   const end = async (ids: readonly string[], outcome = answered()): Promise<Recorded[]> => {
@@ -145,6 +146,16 @@ describe('the lanes of deliveries', () => {
     expect(lanes.roomOf(HOOK)).toBeGreaterThan(lanes.freeByDefault);
     lanes.close();
     expect(lanes.roomOf(HOOK)).toBe(0);
+  });
+
+  it('keep a delivery that a repeated dispatch added again when the earlier one is dropped', () => {
+    const { lanes } = openLanes();
+    const [first, again] = [queuedOf('1'), queuedOf('1')];
+    for (const each of [first, again]) lanes.add(each);
+    lanes.forget(first);
+    expect(lanes.ids()).toEqual(['1']);
+    lanes.forget(again);
+    expect(lanes.size).toBe(0);
   });
 
   it('remember for a while how many requests at once a receiver takes', async () => {

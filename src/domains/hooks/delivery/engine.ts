@@ -305,7 +305,7 @@ class Engine implements DeliveryEngine {
     const outcome = batch?.isVoid ? null : await this.#attempt(queued);
     if (outcome === null || outcome.aborted || batch?.isVoid) {
       await this.#giveUp([queued]);
-      this.#lanes.forget(queued.id);
+      this.#lanes.forget(queued);
       return null;
     }
     deliveriesEnded.inc({ outcome: outcome.delivered ? 'delivered' : 'failed' });

@@ -65,7 +65,8 @@ interface Lane {
 export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<number, Lane>();
-  readonly #ids = new Set<string>();
+  /** By id. A dispatch that is repeated adds its deliveries again, while earlier ones may still be here. */
+  readonly #held = new Map<string, Queued>();
   /** Lanes that wait only because of the limit over all hooks. */
   readonly #starved = new Set<Lane>();
   /** The limits of hooks whose lanes were dropped, and when. */
@@ -82,11 +83,11 @@ export class Lanes {
   readonly freeByDefault = capacityOf(FIRST_WIDTH);
 
   get size(): number {
-    return this.#ids.size;
+    return this.#held.size;
   }
 
   ids(): string[] {
-    return [...this.#ids];
+    return [...this.#held.keys()];
   }
 
   /** Returns the free room of each hook with a lane. */
@@ -119,7 +120,7 @@ export class Lanes {
       };
       this.#lanes.set(queued.webhookId, lane);
     }
-    this.#ids.add(queued.id);
+    this.#held.set(queued.id, queued);
     lane.queue.push(queued);
     this.#pump(lane);
   }
@@ -147,7 +148,7 @@ export class Lanes {
   settle(attempts: readonly Ended[], blocked: ReadonlySet<number> = new Set()): Queued[] {
     const touched = new Set<Lane>();
     for (const { deliveryId, webhookId, outcome } of attempts) {
-      this.#ids.delete(deliveryId);
+      this.#held.delete(deliveryId);
       const lane = this.#lanes.get(webhookId);
       if (!lane) continue;
       lane.unrecorded--;
@@ -165,23 +166,27 @@ export class Lanes {
       }
       this.#tidy(lane);
     }
-    for (const { id } of released) this.#ids.delete(id);
+    for (const queued of released) this.#drop(queued);
     if (room) this.#options.onRoom();
     this.#checkIdle();
     return released;
   }
 
   /** Drops a delivery that was released. */
-  forget(id: string): void {
-    this.#ids.delete(id);
+  forget(queued: Queued): void {
+    this.#drop(queued);
     this.#checkIdle();
+  }
+
+  #drop(queued: Queued): void {
+    if (this.#held.get(queued.id) === queued) this.#held.delete(queued.id);
   }
 
   /** Stops starting deliveries. Returns those that were not started. */
   close(): Queued[] {
     this.#closed = true;
     const waiting = [...this.#lanes.values()].flatMap((lane) => lane.queue.splice(0));
-    for (const { id } of waiting) this.#ids.delete(id);
+    for (const queued of waiting) this.#drop(queued);
     this.#checkIdle();
     return waiting;
   }
@@ -192,7 +197,7 @@ export class Lanes {
 
   /** Resolves when every started delivery has been recorded or released. */
   idle(): Promise<void> {
-    if (this.#ids.size === 0) return Promise.resolve();
+    if (this.#held.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
@@ -243,7 +248,7 @@ export class Lanes {
   }
 
   #checkIdle(): void {
-    if (this.#ids.size > 0) return;
+    if (this.#held.size > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 }
