@@ -62,15 +62,36 @@ describe('an auditor', () => {
   });
 
   it('changes nothing', async () => {
-    const { path, open } = scene;
+    const { group, path, open } = scene;
     const results = [
+      await client.post(`${path}/fork`),
+      await client.post(`${path}/star`),
+      await client.post(`${path}/access_requests`),
+      await client.post(`/groups/${group.id}/access_requests`),
       await client.post(`${path}/issues`, { title: 'New' }),
       await client.post(`${path}/issues/${open.iid}/notes`, { body: 'Hello' }),
       await client.put(path, { description: 'Changed' }),
       await client.post(`${path}/repository/branches?branch=new&ref=main`),
       await client.delete(path),
     ];
-    expect(results.map(({ status }) => status)).toEqual([403, 403, 403, 403, 403]);
+    expect(results.map(({ status }) => status)).toEqual(results.map(() => 403));
+    expect((await app().as(scene.owner).get(path)).body).toMatchObject({ forks_count: 0, star_count: 0 });
+  });
+
+  it('does in open places what other users do', async () => {
+    const user = await app().make.user({ is_auditor: true });
+    const project = await app().make.project({ visibility: 'internal' });
+    const group = await app().make.group({ visibility: 'internal' });
+    const path = `/projects/${project.id}`;
+    for (const each of [`${path}/fork`, `${path}/star`, `/groups/${group.id}/access_requests`])
+      expect([each, (await app().as(user).post(each)).status]).toEqual([each, 201]);
+    await app()
+      .hub.services.db.updateTable('projects')
+      .set({ visibility_level: 0 })
+      .where('id', '=', project.id)
+      .execute();
+    expect((await app().as(user).post(`${path}/star`)).status).toBe(403);
+    expect((await app().as(user).post(`${path}/unstar`)).status).toBe(201);
   });
 
   it('loses the right at once', async () => {

@@ -96,6 +96,17 @@ describe('the record of a project in a list', () => {
     await check();
   });
 
+  it('says to each auditor what they may do without being one', async () => {
+    const { make } = app();
+    const project = await make.project({ visibility: 'internal', topics: 'audited' });
+    const auditors = [await make.user({ is_auditor: true }), await make.user({ is_auditor: true, external: true })];
+    for (const turn of [auditors, auditors.toReversed()])
+      for (const auditor of turn) {
+        const [listed] = (await app().as(auditor).get('/projects?topic=audited')).body;
+        expect(listed).toMatchObject({ id: project.id, can_create_merge_request_in: auditor === auditors[0] });
+      }
+  });
+
   it('is counted again after each commit', async () => {
     const { make } = app();
     const user = await make.user();

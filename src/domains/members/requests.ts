@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
+import { openFrom } from '#domains/access/policy.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -43,15 +44,18 @@ const BY_ID: readonly SortKey<AccessRequestRow>[] = [{ by: sql.ref('id'), of: (r
 /**
  * Requests membership of a group or project that the caller can see.
  *
- * @throws DomainError `unauthenticated`, `forbidden` if requests are disabled, `bad_request` for members and repeated
- *   requests
+ * @throws DomainError `unauthenticated`, `forbidden` if requests are disabled and for auditors who can only read the
+ *   place, `bad_request` for members and repeated requests
  */
 export const requestAccess = async (ctx: Context, source: MemberSource): Promise<AccessRequestRow> => {
-  const { userId } = ctx.actor;
+  const { userId, isAuditor } = ctx.actor;
   if (userId === null) throw unauthenticated();
   const { request_access_enabled } = source.kind === 'group' ? source.group : source.project;
   if (!request_access_enabled) throw forbidden('Access requests are disabled');
   if (source.kind === 'project') requireAbility(ctx, source.project, 'request_access');
+  // Auditors may read every group, but not act in it.
+  else if (isAuditor && levelOn(source) === 0 && source.group.visibility_level < openFrom(ctx.actor, 'write'))
+    throw forbidden();
   return ctx.transaction(async (tx) => {
     await lockSource(tx, source);
     const isOne = (!ctx.actor.isAdmin && levelOn(source) > 0) || (await findRow(tx, source, userId));

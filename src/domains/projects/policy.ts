@@ -31,6 +31,8 @@ interface Rule {
    * protection and hooks can still be changed, as on existing servers.
    */
   readonly writes?: true;
+  /** Changes something beside the content. Being allowed to read the project as an auditor is not enough. */
+  readonly acts?: true;
 }
 
 const ISSUES = ['issues_access_level'] as const;
@@ -55,7 +57,8 @@ export const MEMBERS_ROLES = {
 const rules = {
   read_project: { role: GUEST, open: 'anyone' },
   read_code: { role: REPORTER, open: 'anyone', features: CODE },
-  fork_project: { role: REPORTER, open: 'signed_in', features: FORKING },
+  fork_project: { role: REPORTER, open: 'signed_in', features: FORKING, acts: true },
+  star_project: { role: GUEST, open: 'signed_in', acts: true },
   push_code: { role: DEVELOPER, features: CODE, writes: true },
   read_issue: { role: GUEST, open: 'anyone', features: ISSUES },
   create_issue: { role: GUEST, open: 'signed_in', features: ISSUES, writes: true },
@@ -146,8 +149,8 @@ export const can = ({ actor }: Pick<Context, 'actor'>, project: JudgedProject, a
   if (!hasFeatures(project, rule)) return false;
   if (rule.writes && (project.archived || project.marked_for_deletion_on !== null)) return false;
   if (project.access_level >= rule.role) return true;
-  if (rule.open === undefined || project.visibility_level < openFrom(actor, rule.writes ? 'write' : 'read'))
-    return false;
+  const use = rule.writes || rule.acts ? 'write' : 'read';
+  if (rule.open === undefined || project.visibility_level < openFrom(actor, use)) return false;
   if (!hasOpenFeatures(project, rule)) return false;
   // Pipelines of open projects may be limited to members who can read the code.
   if (ability === 'read_pipeline' && !project.public_jobs) return false;

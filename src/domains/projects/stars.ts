@@ -7,6 +7,7 @@ import { unauthenticated } from '#platform/errors.ts';
 import { about } from './commands.ts';
 import { projectStarred, projectUnstarred } from './events.ts';
 import type { ProjectRow } from './model.ts';
+import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
 
 /** A user who has starred a project. */
@@ -44,7 +45,11 @@ const LATEST: readonly SortKey<Starrer>[] = [
   { by: sql.ref('project_stars.user_id'), of: (row) => row.id },
 ];
 
-/** Sets or removes the caller's star. `changed` is false if nothing had to change. */
+/**
+ * Sets or removes the caller's star. `changed` is false if nothing had to change.
+ *
+ * @throws DomainError `unauthenticated`; `forbidden` for a star of auditors who can only read the project
+ */
 export const setStar = async (
   ctx: Context,
   given: ProjectRow,
@@ -52,6 +57,7 @@ export const setStar = async (
 ): Promise<{ readonly project: ProjectRow; readonly changed: boolean }> => {
   const { userId } = ctx.actor;
   if (userId === null) throw unauthenticated();
+  if (starred) requireAbility(ctx, given, 'star_project');
   return ctx.transaction(async (tx) => {
     const key = { user_id: userId, project_id: given.id };
     const rows = starred

@@ -46,7 +46,7 @@ const isPlain = (project: ProjectDetails): boolean =>
 
 /** The caller's view: everything that policy.ts reads of the caller. */
 const viewOf = (actor: Actor, { access_level, namespace }: ProjectRow): string =>
-  `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${access_level}\0${namespaceText(namespace)}`;
+  `${actor.isAdmin}\0${actor.userId === null}\0${openFrom(actor)}\0${openFrom(actor, 'write')}\0${access_level}\0${namespaceText(namespace)}`;
 
 /** The namespace's columns. None of them can hold a NUL. */
 const namespaceText = (namespace: ProjectNamespace): string => {
