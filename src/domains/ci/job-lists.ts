@@ -40,14 +40,7 @@ export const listJobs = (
 /** Lists the jobs of all projects, newest first. For administrators. @throws DomainError `forbidden` */
 export const listAllJobs = (ctx: Context, filter: JobFilter): List<JobRow> => {
   if (!ctx.actor.isAdmin) throw forbidden();
-  const { statuses, ...rest } = filter;
-  const [only, ...others] = statuses ?? [];
-  // As a literal, a rare status is found by its partial index instead of by walking over all jobs.
-  const query =
-    only !== undefined && others.length === 0
-      ? matchingJobs(ctx, rest).where(sql<boolean>`jobs.status = ${sql.lit(only)}`)
-      : matchingJobs(ctx, filter);
-  return listOf(ctx.db, query, JOBS_BY_ID, 'desc');
+  return listOf(ctx.db, matchingJobs(ctx, filter), JOBS_BY_ID, 'desc');
 };
 
 /** Lists the jobs of many projects, pipelines or stages at once. The caller checks access. */
@@ -98,16 +91,22 @@ const isInReadableProject = ({ actor }: Context): RawBuilder<boolean> => {
 };
 
 const matchingJobs = (ctx: Context, filter: JobFilter) => {
-  let query = jobQuery(ctx).where('jobs.kind', 'in', [...(filter.kinds ?? (['build', 'bridge'] as const))]);
-  if (filter.statuses) query = query.where(sql<boolean>`jobs.status = any (${filter.statuses}::text[])`);
+  // Literals, so that bridges alone are found by their partial index.
+  const kinds = (filter.kinds ?? (['build', 'bridge'] as const)).map((kind) => sql.lit(kind));
+  let query = jobQuery(ctx).where(sql<boolean>`jobs.kind in (${sql.join(kinds)})`);
+  const [only, ...others] = filter.statuses ?? [];
+  // As a literal, a rare status is found by its partial index instead of by walking over all jobs.
+  if (only !== undefined && others.length === 0) query = query.where(sql<boolean>`jobs.status = ${sql.lit(only)}`);
+  else if (filter.statuses) query = query.where(sql<boolean>`jobs.status = any (${filter.statuses}::text[])`);
   if (filter.retried != null) query = query.where('jobs.retried', '=', filter.retried);
   if (filter.when) query = query.where(sql<boolean>`jobs.run_when = any (${filter.when}::text[])`);
   if (filter.with_artifacts) {
     query = query.where(sql<boolean>`exists (select from job_artifacts a where a.job_id = jobs.id)`);
   }
   if (filter.runner_types) {
-    query = query.where(sql<boolean>`exists (select from runners r
-      where r.id = jobs.runner_id and r.runner_type = any (${filter.runner_types}::text[]))`);
+    // An array, so that few runners are found once, and not for each job.
+    query = query.where(sql<boolean>`jobs.runner_id = any (array(
+      select r.id from runners r where r.runner_type = any (${filter.runner_types}::text[])))`);
   }
   return query;
 };

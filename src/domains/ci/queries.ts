@@ -59,7 +59,7 @@ export const listPipelines = (ctx: Context, project: ProjectRow, filter: Pipelin
   requireAbility(ctx, project, 'read_pipeline');
   return listOf(
     ctx.db,
-    matching(ctx, filter).where('pipelines.project_id', '=', project.id),
+    matching(ctx, filter, sql`${project.id}::bigint`).where('pipelines.project_id', '=', project.id),
     pipelineKeys(filter),
     filter.sort ?? 'desc',
   );
@@ -69,7 +69,7 @@ export const listPipelines = (ctx: Context, project: ProjectRow, filter: Pipelin
 export const listPipelinesBelow = (ctx: Context, filter: PipelineFilter): BatchedList<PipelineRow> =>
   batchedListOf(
     ctx.db,
-    (projectId) => matching(ctx, filter).where('pipelines.project_id', '=', projectId),
+    (projectId) => matching(ctx, filter, projectId).where('pipelines.project_id', '=', projectId),
     pipelineKeys(filter),
     filter.sort ?? 'desc',
   );
@@ -267,13 +267,12 @@ export const listCommitStatuses = async (
   requireAbility(ctx, project, 'read_pipeline');
   const sha = await ctx.services.git.resolveCommit(project.disk_path, revision);
   if (sha === null) throw notFound('Commit');
-  // The array makes Postgres begin with the pipelines of the commit, and not with all jobs of the project.
-  let query = jobQuery(ctx)
-    .where('jobs.project_id', '=', project.id)
-    .where(
-      sql<boolean>`jobs.pipeline_id = any (array(
-        select p.id from pipelines p where p.project_id = ${project.id} and p.sha = ${sha}))`,
-    );
+  // The array makes Postgres begin with the pipelines of the commit, and so does the project of the pipeline instead of
+  // that of the job.
+  let query = jobQuery(ctx).where(
+    sql<boolean>`jobs.pipeline_id = any (array(
+      select p.id from pipelines p where p.project_id = ${project.id} and p.sha = ${sha}))`,
+  );
   if (filter.ref !== undefined) query = query.where('pipelines.ref', '=', filter.ref);
   if (filter.stage !== undefined) query = query.where('stages.name', '=', filter.stage);
   if (filter.name !== undefined) query = query.where('jobs.name', '=', filter.name);
@@ -310,12 +309,12 @@ export const pipelineQuery = (ctx: Pick<Context, 'db'>) =>
     .selectAll('pipelines')
     .select(sql<string>`(select p.full_path from projects p where p.id = pipelines.project_id)`.as('project_path'));
 
-const matching = (ctx: Context, filter: PipelineFilter) => {
+const matching = (ctx: Context, filter: PipelineFilter, projectId: RawBuilder<number>) => {
   let query = pipelineQuery(ctx);
   const add = (condition: RawBuilder<boolean>) => {
     query = query.where(condition);
   };
-  if (filter.scope) add(scopeCondition(filter.scope));
+  if (filter.scope) add(scopeCondition(filter.scope, projectId));
   if (filter.status) add(sql`pipelines.status = ${filter.status}`);
   if (filter.source) add(sql`pipelines.source = ${filter.source}`);
   // Pipelines that belong to another one are listed on request only (reference: ci §9).
@@ -338,7 +337,7 @@ const matching = (ctx: Context, filter: PipelineFilter) => {
 };
 
 /** `branches` and `tags` select the newest pipeline of each. */
-const scopeCondition = (scope: PipelineScope): RawBuilder<boolean> => {
+const scopeCondition = (scope: PipelineScope, projectId: RawBuilder<number>): RawBuilder<boolean> => {
   switch (scope) {
     case 'running':
       return sql`pipelines.status = 'running'`;
@@ -347,10 +346,11 @@ const scopeCondition = (scope: PipelineScope): RawBuilder<boolean> => {
     case 'finished':
       return sql`pipelines.status in ('success', 'failed', 'canceled')`;
     default:
-      // `offset 0` keeps Postgres from comparing each pipeline of the project with each.
-      return sql`pipelines.tag = ${sql.lit(scope === 'tags')} and pipelines.merge_request_id is null and not exists (
-        select 1 from pipelines newer where newer.project_id = pipelines.project_id and newer.ref = pipelines.ref
-          and newer.tag = pipelines.tag and newer.merge_request_id is null and newer.id > pipelines.id offset 0)`;
+      // As an array, so that the index of refs is read once, and not for each pipeline.
+      return sql`pipelines.id = any (array(
+        select distinct on (p.ref) p.id from pipelines p
+        where p.project_id = ${projectId} and p.tag = ${sql.lit(scope === 'tags')} and p.merge_request_id is null
+        order by p.ref desc, p.id desc))`;
   }
 };
 

@@ -26,12 +26,13 @@ import {
   issueWebUrl,
   titleProse,
 } from './model.ts';
-import { issueDetailsByIds, issueEffortsByIds, issuesByIds } from './queries.ts';
+import { discussionCountsByIssueIds, issueDetailsByIds, issueEffortsByIds, issuesByIds } from './queries.ts';
 
 /** Loads the issue with this id if the caller can see it. Batches concurrent calls. */
 export const loadIssue: (ctx: Context, id: number) => Promise<IssueRow | null> = loader(issuesByIds);
 const loadDetails = loader(issueDetailsByIds);
 const loadEffort = loader(issueEffortsByIds);
+const loadDiscussionCounts = loader(discussionCountsByIssueIds);
 const loadSubscribed = loader(async (ctx: Context, ids: readonly number[]) => {
   const subscribed = await subscribedAmong(ctx, 'issue', ids);
   return new Map([...subscribed].map((id) => [id, true]));
@@ -66,11 +67,16 @@ const ofDetails = async (ctx: Context, issue: IssueRow, read: (details: IssueDet
 
 /** Internal comments only count for callers who can read them. */
 const commentCount = async (ctx: Context, issue: IssueRow, kind: 'notes' | 'discussions'): Promise<number> => {
-  const [project, details] = await Promise.all([loadProject(ctx, issue.project_id), loadDetails(ctx, issue.id)]);
-  if (!details) return 0;
-  const open = kind === 'notes' ? details.open_notes_count : details.open_discussions_count;
-  const internal = kind === 'notes' ? details.internal_notes_count : details.internal_discussions_count;
-  return open + (project && project.access_level >= REPORTER ? internal : 0);
+  const ofNotes = async () => {
+    const details = await loadDetails(ctx, issue.id);
+    return { open: details?.open_notes_count ?? 0, internal: details?.internal_notes_count ?? 0 };
+  };
+  const [project, counts] = await Promise.all([
+    loadProject(ctx, issue.project_id),
+    kind === 'notes' ? ofNotes() : loadDiscussionCounts(ctx, issue.id),
+  ]);
+  if (!counts) return 0;
+  return counts.open + (project && project.access_level >= REPORTER ? counts.internal : 0);
 };
 
 const TaskCompletionStatus = builder

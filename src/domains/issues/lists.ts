@@ -75,13 +75,14 @@ const issuesIn = (
   // Anonymous callers see no confidential issues.
   if (filter.confidential && actor.userId === null && !actor.isAdmin) return listOfRows<IssueRow>([], ({ id }) => id);
   const order = orderOf(filter);
-  const drivers = driversOf(actor, filter, place);
+  const conditionsOf = (of: IssueFilter) => [...conditions(actor, of), ...(visible ?? [])];
+  const drivers = driversOf(actor, filter, place, conditionsOf);
   const { column } = order;
   return findListed(ctx, {
     table: 'issues',
     place,
     order,
-    conditions: [...conditions(actor, filter), ...(visible ?? [])],
+    conditions: conditionsOf(filter),
     ranges: column === 'created_at' || column === 'updated_at' || column === 'due_date' ? within(filter, column) : [],
     visible: visible ? null : issueVisibility(actor),
     prefix: prefixOf(ctx, filter, place, order),

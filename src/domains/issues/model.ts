@@ -14,16 +14,21 @@ export interface IssueEffort {
   readonly total_time_spent: number;
 }
 
-/** What other tables store about an issue. Counting the comments reads all of them. */
+/** What other tables store about an issue. */
 export interface IssueDetails extends IssueEffort {
   /** Comments that everyone who can see the issue can read. */
   readonly open_notes_count: number;
   /** Internal comments. */
   readonly internal_notes_count: number;
-  readonly open_discussions_count: number;
-  readonly internal_discussions_count: number;
   readonly upvotes: number;
   readonly downvotes: number;
+}
+
+/** The discussions of an issue, counted by their comments as in `IssueDetails`. */
+export interface DiscussionCounts {
+  readonly id: number;
+  readonly open: number;
+  readonly internal: number;
 }
 
 export const ISSUE_STATES = ['opened', 'closed'] as const;

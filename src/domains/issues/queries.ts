@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
-import type { IssueDetails, IssueEffort, IssueRow } from './model.ts';
+import type { DiscussionCounts, IssueDetails, IssueEffort, IssueRow } from './model.ts';
 
 const findIssue = async (ctx: Context, project: ProjectRow, iid: number): Promise<IssueRow | null> => {
   if (!can(ctx, project, 'read_issue')) return null;
@@ -49,19 +49,28 @@ export const issueDetailsByIds = async (
 ): Promise<Map<number, IssueDetails>> => {
   if (ids.length === 0) return new Map();
   const { rows } = await sql<IssueDetails>`
-    select i.id, ${EFFORT}, n.open_notes_count, n.internal_notes_count, n.open_discussions_count, n.internal_discussions_count,
-      e.upvotes, e.downvotes
+    select i.id, ${EFFORT}, n.open_notes_count, n.internal_notes_count, e.upvotes, e.downvotes
     from issues i
     cross join lateral (
       select count(*) filter (where not n.confidential) as open_notes_count,
-        count(*) filter (where n.confidential) as internal_notes_count,
-        count(distinct n.discussion_id) filter (where not n.confidential) as open_discussions_count,
-        count(distinct n.discussion_id) filter (where n.confidential) as internal_discussions_count
+        count(*) filter (where n.confidential) as internal_notes_count
       from notes n where n.issue_id = i.id and not n.system) n
     cross join lateral (
       select count(*) filter (where e.name = 'thumbsup') as upvotes, count(*) filter (where e.name = 'thumbsdown') as downvotes
       from award_emoji e where e.issue_id = i.id) e
     where i.id = any (${ids}::bigint[])`.execute(ctx.db);
+  return new Map(rows.map((row) => [row.id, row]));
+};
+
+/** Counts the discussions of the issues, by id. Reads all comments, unlike the counts of comments. */
+export const discussionCountsByIssueIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, DiscussionCounts>> => {
+  const { rows } = await sql<DiscussionCounts>`
+    select n.issue_id as id, count(distinct n.discussion_id) filter (where not n.confidential) as open,
+      count(distinct n.discussion_id) filter (where n.confidential) as internal
+    from notes n where n.issue_id = any (${ids}::bigint[]) and not n.system group by n.issue_id`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));
 };
 

@@ -278,7 +278,7 @@ const isIn = (
   const own =
     project_id === null
       ? reader
-        ? sql<boolean>`labels.namespace_id in ${visibleGroupsFrom(reader.actor, namespace_id)}`
+        ? sql<boolean>`labels.namespace_id = any (array${visibleGroupsFrom(reader.actor, namespace_id)})`
         : sql<boolean>`labels.namespace_id = ${namespace_id}`
       : sql<boolean>`labels.project_id = ${project_id}`;
   if (ancestors.length === 0) return own;
@@ -307,7 +307,7 @@ const isBelow = (
     );
   }
   if (kind === 'group' && filter.include_descendant_groups) {
-    parts.push(sql<boolean>`labels.namespace_id in ${visibleGroupsFrom(ctx.actor, parentId)}`);
+    parts.push(sql<boolean>`labels.namespace_id = any (array${visibleGroupsFrom(ctx.actor, parentId)})`);
   }
   return sql<boolean>`(${sql.join(parts, sql` or `)})`;
 };

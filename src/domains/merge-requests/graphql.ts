@@ -28,6 +28,7 @@ import {
   titleProse,
 } from './model.ts';
 import {
+  discussionCountsByMergeRequestIds,
   headPipelinesByIds,
   listPipelinesBelowMergeRequests,
   type MergeRequestRow,
@@ -69,6 +70,7 @@ const DetailedMergeStatusEnum = builder.enumType('DetailedMergeStatus', {
   }),
 });
 
+const loadDiscussionCount = loader(discussionCountsByMergeRequestIds);
 export const loadStats: (ctx: Context, id: number) => Promise<MergeRequestStats | null> =
   loader(mergeRequestStatsByIds);
 export const loadDiff: (ctx: Context, id: number) => Promise<MergeRequestDiffRow | null> =
@@ -135,7 +137,6 @@ const statsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<MergeRequ
     upvotes: 0,
     downvotes: 0,
     user_notes_count: 0,
-    user_discussions_count: 0,
     total_time_spent: 0,
   };
 
@@ -282,7 +283,10 @@ MergeRequestRef.implement({
       upvotes: stat((stats) => stats.upvotes),
       downvotes: stat((stats) => stats.downvotes),
       userNotesCount: stat((stats) => stats.user_notes_count),
-      userDiscussionsCount: stat((stats) => stats.user_discussions_count),
+      userDiscussionsCount: t.int({
+        nullable: false,
+        resolve: async ({ id }, _args, ctx) => (await loadDiscussionCount(ctx, id)) ?? 0,
+      }),
       webUrl: t.string({ nullable: false, resolve: (row, _args, ctx) => mergeRequestWebUrl(ctx, row) }),
       webPath: t.string({
         nullable: false,

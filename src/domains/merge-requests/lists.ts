@@ -88,9 +88,12 @@ export const listMergeRequestsBelow = (
           from ${sql.table(`merge_request_${kind}s`)} held where held.user_id = ${parentId})`);
     }
   };
-  // The most common list: all merge requests of a project, without values from this request.
+  // The most common lists: all merge requests of a project in the order of an index, without values from this request.
   const isPlain =
-    kind === 'project' && Object.entries(filter).every(([name, value]) => value == null || ORDER.has(name));
+    kind === 'project' &&
+    order.column !== null &&
+    order.missing === null &&
+    Object.entries(filter).every(([name, value]) => value == null || ORDER.has(name));
   const shape = `merge_requests|${filter.order_by}|${columns.join()}`;
   const many = batchedListOf(
     ctx.db,

@@ -29,7 +29,6 @@ export interface MergeRequestStats {
   readonly upvotes: number;
   readonly downvotes: number;
   readonly user_notes_count: number;
-  readonly user_discussions_count: number;
   readonly total_time_spent: number;
 }
 
@@ -116,6 +115,17 @@ export const mergeRequestsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
+/** Counts the discussions of these merge requests, by id. Reads all comments, unlike their count. */
+export const discussionCountsByMergeRequestIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, number>> => {
+  const { rows } = await sql<{ id: number; count: number }>`
+    select n.merge_request_id as id, count(distinct n.discussion_id) as count
+    from notes n where n.merge_request_id = any (${ids}::bigint[]) and not n.system group by 1`.execute(ctx.db);
+  return new Map(rows.map(({ id, count }) => [id, count]));
+};
+
 /** Returns users, votes, notes and time of these merge requests. */
 export const mergeRequestStatsByIds = async (
   ctx: Pick<Context, 'db'>,
@@ -129,11 +139,10 @@ export const mergeRequestStatsByIds = async (
     select mr.id, ${people('merge_request_assignees')} as assignee_ids,
       ${people('merge_request_reviewers')} as reviewer_ids, ${people('merge_request_approvals')} as approver_ids,
       ${votes('thumbsup')} as upvotes, ${votes('thumbsdown')} as downvotes,
-      n.user_notes_count, n.user_discussions_count,
+      n.user_notes_count,
       (select coalesce(sum(l.time_spent), 0)::bigint from timelogs l where l.merge_request_id = mr.id) as total_time_spent
     from merge_requests mr cross join lateral (
-      select count(*) filter (where not notes.system) as user_notes_count,
-        count(distinct notes.discussion_id) filter (where not notes.system) as user_discussions_count
+      select count(*) filter (where not notes.system) as user_notes_count
       from notes where notes.merge_request_id = mr.id) n
     where mr.id = any (${ids}::bigint[])`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));

@@ -60,7 +60,7 @@ export const listMilestones = (
     parts.push(sql<boolean>`milestones.namespace_id = any (${ancestorIds(container)}::bigint[])`);
   }
   if (filter.include_descendants && namespace_id !== null) {
-    parts.push(sql<boolean>`milestones.namespace_id in ${visibleGroupsFrom(ctx.actor, namespace_id)}`);
+    parts.push(sql<boolean>`milestones.namespace_id = any (array${visibleGroupsFrom(ctx.actor, namespace_id)})`);
   }
   return listOf(ctx.db, matching(ctx, filter).where(anyOf(parts)), BY_DUE_DATE, 'asc');
 };
@@ -261,7 +261,7 @@ const isBelow = (
     );
   }
   if (kind === 'group' && filter.include_descendants) {
-    parts.push(sql<boolean>`milestones.namespace_id in ${visibleGroupsFrom(ctx.actor, parentId)}`);
+    parts.push(sql<boolean>`milestones.namespace_id = any (array${visibleGroupsFrom(ctx.actor, parentId)})`);
   }
   return anyOf(parts);
 };

@@ -17,13 +17,18 @@ export interface Discussion {
  * Lists the discussions that the caller can read by their first comments, oldest first. A system note stands alone. See
  * `completeDiscussions` for a page.
  */
-export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteRow> =>
-  listOf(
-    ctx.db,
-    notesOn(ctx, noteable).where(startsDiscussion(ctx)),
-    [{ by: sql.ref('notes.id'), of: (row: NoteRow) => row.id }],
-    'asc',
-  );
+export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteRow> => {
+  const starts = notesOn(ctx, noteable).where(startsDiscussion(ctx));
+  return {
+    ...listOf(ctx.db, starts, [{ by: sql.ref('notes.id'), of: (row: NoteRow) => row.id }], 'asc'),
+    count: async (atMost) => {
+      const found = notesOn(ctx, noteable).clearSelect().select('notes.discussion_id').distinct();
+      const { rows } = await sql<{ count: number }>`
+        select count(*) from (${found.limit(atMost + 1)}) found`.execute(ctx.db);
+      return rows[0]?.count ?? 0;
+    },
+  };
+};
 
 /** Requires that the caller can read no earlier comment of the discussion. A page checks its own comments only. */
 const startsDiscussion = ({ actor }: Context) =>
@@ -158,7 +163,11 @@ export const completeDiscussions = async (
 ): Promise<Discussion[]> => {
   if (starts.length === 0) return [];
   const ids = starts.map(({ discussion_id }) => discussion_id);
-  const notes = await notesOn(ctx, noteable).where('notes.discussion_id', 'in', ids).orderBy('notes.id').execute();
+  // One discussion at a time, because Postgres would read all comments of the issue for several.
+  const each = notesOn(ctx, noteable).where(sql<boolean>`notes.discussion_id = d.id`);
+  const { rows: notes } = await sql<NoteRow>`
+    select notes.* from unnest(${ids}::text[]) d (id) cross join lateral (${each} offset 0) notes
+    order by notes.id`.execute(ctx.db);
   const byDiscussion = Map.groupBy(notes, ({ discussion_id }) => discussion_id);
   return ids.map((id) => ({ id, notes: byDiscussion.get(id) ?? [] }));
 };

@@ -20,6 +20,10 @@ export const noteIsVisible = (actor: Actor, alias = 'notes'): RawBuilder<boolean
     select 1 from projects where projects.id = ${sql.ref(`${alias}.project_id`)} and ${projectIsMine(actor, REPORTER)}))`;
 };
 
+/** The same in a project that is loaded for the caller. An index has what it checks. */
+export const noteIsVisibleIn = (project: Pick<ProjectRow, 'access_level'>): RawBuilder<boolean> =>
+  canReadInternal(project) ? sql<boolean>`true` : sql<boolean>`not notes.confidential`;
+
 /** @throws DomainError `unauthenticated`, `forbidden`. Only members can comment in a locked discussion. */
 export const requireCreateNote = (
   ctx: Context,

@@ -6,7 +6,7 @@ import type { Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
-import { noteIsVisible } from './policy.ts';
+import { noteIsVisible, noteIsVisibleIn } from './policy.ts';
 
 /** A comment, without the diff that it refers to. */
 export type NoteRow = Omit<Selectable<Notes>, 'st_diff' | 'imported'>;
@@ -96,7 +96,9 @@ export const noteColumns = [
 
 /** Selects the comments on an issue, merge request or commit. */
 export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}) => {
-  const query = matching(ctx, filter);
+  const query = withActivity(ctx.db.selectFrom('notes').select(noteColumns), filter).where(
+    noteIsVisibleIn(noteable.project),
+  );
   if (noteable.kind !== 'commit') return query.where(`notes.${noteable.kind}_id`, '=', noteable.id);
   return (
     query
@@ -111,10 +113,10 @@ export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter 
 export const readableNotes = (ctx: Context) =>
   ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));
 
-const matching = (ctx: Context, filter: NoteFilter) => {
-  const query = readableNotes(ctx);
-  return filter.activity ? query.where('notes.system', '=', filter.activity === 'only_activity') : query;
-};
+const matching = (ctx: Context, filter: NoteFilter) => withActivity(readableNotes(ctx), filter);
+
+const withActivity = (query: ReturnType<typeof readableNotes>, { activity }: NoteFilter) =>
+  activity ? query.where('notes.system', '=', activity === 'only_activity') : query;
 
 const sortKeys = ({ order_by = 'created_at' }: NoteFilter): SortKey<NoteRow>[] => [
   { by: sql.ref(`notes.${order_by}`), of: (row) => row[order_by] },

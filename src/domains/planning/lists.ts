@@ -7,7 +7,7 @@ import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
 import { ofPlace } from './linked.ts';
-import type { Listed, ListPlace, Order, Prefix, Ranked, Wanted } from './lists/model.ts';
+import type { Driver, Listed, ListPlace, Order, Prefix, Ranked, Wanted } from './lists/model.ts';
 import {
   byProject,
   counting,
@@ -20,7 +20,7 @@ import {
   walkRanked,
 } from './lists/statements.ts';
 
-export { isBelowGroup, type Listed, type ListPlace, type Order, type Prefix, type Ranked };
+export { type Driver, isBelowGroup, type Listed, type ListPlace, type Order, type Prefix, type Ranked };
 
 /** After this many rows a walk treats the matches as rare and stops. */
 const NEAR = 2_000;
@@ -39,10 +39,9 @@ export interface Sought<Row> extends Wanted<Row> {
   /** The columns of each row, as a part of `select`. */
   readonly columns: RawBuilder<unknown>;
   /**
-   * The ways to find the matches from an index, most selective first. Each is a statement that selects ids: all matches
-   * are among them.
+   * The ways to find the matches from an index, most selective first.
    */
-  readonly drivers: readonly RawBuilder<unknown>[];
+  readonly drivers: readonly Driver[];
   /** The number of drivers, from the first, that can also make counting cheaper. */
   readonly countDrivers: number;
   /** Identifies the filter among all lists of the table. */
@@ -73,6 +72,8 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
     const { rows } = await sql<{ count: number; seen: string; drawn?: number }>`${statement}`.execute(ctx.db);
     return rows[0] ?? { count: 0, seen: '' };
   };
+
+  const drivenBy = ({ conditions = sought.conditions }: Driver): Wanted<Row> => ({ ...sought, conditions });
 
   /** Returns null if the walk stops before it finds the whole page. */
   const walked = async (window: Window): Promise<readonly Found<Row>[] | null> => {
@@ -125,7 +126,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       const isLarge = place.project_id !== undefined || (actor.isAdmin && place.group_id === undefined);
       return read(isLarge ? readAll(sought, window) : byProject(sought, window));
     }
-    const rows = await read(gather(sought, window, driver, MOST_DRAWN));
+    const rows = await read(gather(drivenBy(driver), window, driver.ids, MOST_DRAWN));
     const [first] = rows;
     if (first && (first.drawn ?? 0) > MOST_DRAWN) return null;
     total = first?.total ?? 0;
@@ -137,7 +138,9 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       for (const cursor of [window.after, window.before])
         if (cursor && cursor.length !== order.keys.length + 1) throw badCursor();
       const known = ways(ctx.services).get(list);
-      const inOrder: readonly Way[] = ['walk', ...drivers.keys(), 'all'];
+      const inOrder: readonly Way[] = drivers[0]?.isNarrow
+        ? [...drivers.keys(), 'walk', 'all']
+        : ['walk', ...drivers.keys(), 'all'];
       // A later page may be short, and then no walk finds it. That says nothing about the first page.
       const isFirst = !window.after && !window.before && !window.offset && !window.backwards;
       try {
@@ -158,8 +161,8 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       return countUnlessLarge(ctx, list, atMost, () =>
         countUnlessKnown(ctx, `${atMost}|${list}`, seen, async () => {
           for (const driver of drivers.slice(0, sought.countDrivers)) {
-            const found = await count(countingDrawn(sought, driver, MOST_COUNTED));
-            if ((found.drawn ?? 0) <= MOST_COUNTED) return { ...found, count: Math.min(found.count, atMost + 1) };
+            const found = await count(countingDrawn(drivenBy(driver), driver.ids, MOST_COUNTED, atMost + 1));
+            if ((found.drawn ?? 0) <= MOST_COUNTED || found.count > atMost) return found;
           }
           return count(counting(sought, atMost + 1));
         }),

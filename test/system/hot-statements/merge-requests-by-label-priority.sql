@@ -8,7 +8,7 @@ others as materialized (select "merge_requests"."id", -1::integer as "sort_0"
 from (select "project_id", "id" from "merge_requests" where ("merge_requests"."project_id", "merge_requests"."id") >= ($4::bigint, 0) and ("merge_requests"."project_id", "merge_requests"."id") < ($5::bigint + 1, 0)
 order by "merge_requests"."project_id" desc, "merge_requests"."id" desc limit 2000) walked cross join lateral (select * from (select * from "merge_requests" where "merge_requests"."id" = "walked"."id" offset 0) "merge_requests"
 where "merge_requests"."project_id" = $6 offset 0) "merge_requests"
-where true and walked.id not in (select id from drawn)
+where walked.id not in (select id from drawn)
 and true
 order by "walked"."project_id" desc, "walked"."id" desc limit 21)
 select found.*, null::bigint as total, (select count(*) from drawn) as drawn

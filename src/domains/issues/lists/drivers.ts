@@ -2,64 +2,74 @@ import { type RawBuilder, sql } from 'kysely';
 import { PLANNER } from '#domains/access/model.ts';
 import { projectsHeld } from '#domains/access/policy.ts';
 import { ofPlace, withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from '#domains/planning/linked.ts';
-import type { ListPlace } from '#domains/planning/lists.ts';
+import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { type IssueFilter, type Named, userNamed, usersNamed, within } from './filter.ts';
 
 /**
- * Returns the ways to find the matches of a filter from an index, most selective first. Each is a statement that selects
- * ids: all matches are among them. Empty if no condition of the filter has an index that finds its rows.
+ * Returns the ways to find the matches of a filter from an index, most selective first. Empty if no condition of the
+ * filter has an index that finds its rows. `conditionsOf` returns the conditions of a filter in this place.
  */
 export const driversOf = (
   actor: Actor,
   filter: IssueFilter,
   { project_id, group_id, directly }: ListPlace,
-): readonly RawBuilder<unknown>[] => {
-  const drivers: RawBuilder<unknown>[] = [];
+  conditionsOf: (filter: IssueFilter) => readonly RawBuilder<boolean>[],
+): readonly Driver[] => {
+  const drivers: Driver[] = [];
+  const add = (ids: RawBuilder<unknown>, rest: IssueFilter = filter) =>
+    drivers.push({ ids, conditions: conditionsOf(rest) });
   const group = project_id === undefined && group_id !== undefined ? sql`${group_id}::bigint` : null;
-  const rows = (condition: RawBuilder<unknown>) => drivers.push(sql`select issues.id from issues where ${condition}`);
-  const assignedTo = (user: RawBuilder<unknown>) =>
-    drivers.push(sql`select a.issue_id as id from issue_assignees a where a.user_id = ${user}`);
+  const rows = (condition: RawBuilder<unknown>, rest?: IssueFilter) =>
+    add(sql`select issues.id from issues where ${condition}`, rest);
+  const assignedTo = (user: RawBuilder<unknown>, rest: IssueFilter) =>
+    add(sql`select a.issue_id as id from issue_assignees a where a.user_id = ${user}`, rest);
 
+  // Each number is looked up by itself: for several, Postgres would read all issues of the project.
+  const numbered = (of: RawBuilder<unknown>) => sql`unnest(${filter.iids}::bigint[]) wanted (iid) cross join lateral (
+    select i.id from issues i where i.project_id = ${of} and i.iid = wanted.iid offset 0) held`;
   if (filter.iids && project_id !== undefined)
-    rows(sql`issues.project_id = ${project_id} and issues.iid = any (${filter.iids}::bigint[])`);
+    drivers.push({ ids: sql`select held.id from ${numbered(sql`${project_id}`)}`, isNarrow: true });
   if (filter.iids && group !== null) {
     const within = directly ? sql`n.id = ${group}` : sql`n.traversal_ids @> array[${group}]`;
-    drivers.push(sql`select held.id from namespaces n join projects p on p.namespace_id = n.id cross join lateral (
-      select i.id from issues i where i.project_id = p.id and i.iid = any (${filter.iids}::bigint[]) offset 0) held
-      where ${within}`);
+    const ids = sql`select held.id from namespaces n join projects p on p.namespace_id = n.id
+      cross join ${numbered(sql`p.id`)} where ${within}`;
+    drivers.push({ ids, isNarrow: true });
   }
   const me = sql`${actor.userId ?? 0}`;
-  if (filter.scope === 'assigned_to_me') assignedTo(me);
+  if (filter.scope === 'assigned_to_me') assignedTo(me, { ...filter, scope: null });
   if (filter.scope === 'created_by_me') rows(sql`issues.author_id = ${me}`);
-  if (typeof filter.assignee_id === 'number') assignedTo(sql`${filter.assignee_id}`);
-  if (filter.assignee_usernames) assignedTo(sql`any (${usersNamed(filter.assignee_usernames)})`);
+  if (typeof filter.assignee_id === 'number') assignedTo(sql`${filter.assignee_id}`, { ...filter, assignee_id: null });
+  if (filter.assignee_usernames)
+    assignedTo(sql`any (${usersNamed(filter.assignee_usernames)})`, { ...filter, assignee_usernames: null });
   if (filter.author_id != null) rows(sql`issues.author_id = ${filter.author_id}`);
   if (filter.author_username != null) rows(sql`issues.author_id = ${userNamed(filter.author_username)}`);
   if (filter.my_reaction_emoji && filter.my_reaction_emoji !== 'none')
-    drivers.push(sql`select e.issue_id as id from award_emoji e where e.user_id = ${me} and e.issue_id is not null`);
+    add(sql`select e.issue_id as id from award_emoji e where e.user_id = ${me} and e.issue_id is not null`);
   if (filter.milestone_id != null) rows(sql`issues.milestone_id = ${filter.milestone_id}`);
   const ofProject = ofPlace(project_id);
   const milestones = namesOf(filter.milestones);
   if (milestones.length > 0) {
     const titled = sql`m.title = any (${milestones}::text[])`;
-    drivers.push(
+    add(
       group === null
         ? withMilestone('issues', sql`${titled} and ${ofProject('m')}`)
         : withMilestoneBelow('issues', group, titled),
+      { ...filter, milestones: null },
     );
   }
   // Found by the first title alone; the conditions check the others. The index has titles in lower case.
-  const [label] = namesOf(filter.labels);
+  const [label, ...others] = namesOf(filter.labels);
   if (label !== undefined) {
     const titled = sql`lower(l.title) = lower(${label}) and l.title = ${label}`;
-    drivers.push(
+    add(
       group === null
         ? withLabel('issues', sql`${titled} and ${ofProject('l')}`)
         : withLabelBelow('issues', group, titled),
+      others.length === 0 ? { ...filter, labels: null } : filter,
     );
   }
-  if (filter.confidential && project_id === undefined && !actor.isAdmin) drivers.push(confidentialFor(actor, me));
+  if (filter.confidential && project_id === undefined && !actor.isAdmin) add(confidentialFor(actor, me));
   for (const column of ['created_at', 'updated_at'] as const) {
     const range = within(filter, column);
     if (range.length > 0)
@@ -71,9 +81,9 @@ export const driversOf = (
 };
 
 /** The last driver for a page. A count needs none: one index has the project and the state. */
-export const stateDriver = ({ state }: IssueFilter, { project_id }: ListPlace): readonly RawBuilder<unknown>[] =>
+export const stateDriver = ({ state }: IssueFilter, { project_id }: ListPlace): readonly Driver[] =>
   state && project_id !== undefined
-    ? [sql`select issues.id from issues where issues.project_id = ${project_id} and issues.state = ${state}`]
+    ? [{ ids: sql`select issues.id from issues where issues.project_id = ${project_id} and issues.state = ${state}` }]
     : [];
 
 /** Selects the confidential issues that the user can see: their own, and those of projects whose planners they are. */

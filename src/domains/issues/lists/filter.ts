@@ -87,7 +87,15 @@ export const within = (
 
 const criteria = (actor: Actor, filter: Conditions): RawBuilder<boolean>[] => {
   const all: RawBuilder<boolean>[] = [];
-  if (filter.iids) all.push(sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`);
+  if (filter.iids) {
+    const [iid, ...others] = filter.iids;
+    // A single number is found by its index. For several, Postgres reads all issues of the project.
+    all.push(
+      iid !== undefined && others.length === 0
+        ? sql<boolean>`issues.iid = ${iid}::bigint`
+        : sql<boolean>`issues.iid = any (${filter.iids}::bigint[])`,
+    );
+  }
   if (filter.milestones) all.push(milestoneCondition(filter.milestones));
   // An author is compared with a single id, so that their issues are found by index.
   if (filter.author_id != null) all.push(sql<boolean>`issues.author_id = ${filter.author_id}`);

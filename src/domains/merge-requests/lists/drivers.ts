@@ -1,35 +1,39 @@
 import { type RawBuilder, sql } from 'kysely';
 import { ofPlace, withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from '#domains/planning/linked.ts';
-import type { ListPlace } from '#domains/planning/lists.ts';
+import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { deploymentsOf } from './deployed.ts';
-import { type Choice, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
+import { type Choice, conditions, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
 
 /**
- * Returns the ways to find the matches of a filter from an index, most selective first. Each is a statement that selects
- * ids: all matches are among them. Empty if no condition of the filter has an index that finds its rows.
+ * Returns the ways to find the matches of a filter from an index, most selective first. Empty if no condition of the
+ * filter has an index that finds its rows.
  */
 export const driversOf = (
   actor: Actor,
   filter: MergeRequestFilter,
   { project_id, group_id }: ListPlace,
-): readonly RawBuilder<unknown>[] => {
-  const drivers: RawBuilder<unknown>[] = [];
+): readonly Driver[] => {
+  const drivers: Driver[] = [];
+  const add = (ids: RawBuilder<unknown>, rest?: MergeRequestFilter) =>
+    drivers.push(rest ? { ids, conditions: conditions(actor, rest) } : { ids });
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
   // Only if one index has the project too. Otherwise Postgres might read the whole project.
   const rows = (condition: RawBuilder<unknown>) =>
-    drivers.push(sql`select mr.id from merge_requests mr where ${inProject} and ${condition}`);
-  const anywhere = (condition: RawBuilder<unknown>) =>
-    drivers.push(sql`select mr.id from merge_requests mr where ${condition}`);
+    add(sql`select mr.id from merge_requests mr where ${inProject} and ${condition}`);
+  const anywhere = (condition: RawBuilder<unknown>) => add(sql`select mr.id from merge_requests mr where ${condition}`);
   const ofProject = ofPlace(project_id);
   const group = project_id === undefined && group_id !== undefined ? sql`${group_id}::bigint` : null;
-  const linked = (from: RawBuilder<unknown>) => drivers.push(sql`select held.merge_request_id as id from ${from}`);
+  const linked = (from: RawBuilder<unknown>) => add(sql`select held.merge_request_id as id from ${from}`);
 
-  if (filter.iids && project_id !== undefined) rows(sql`mr.iid = any (${filter.iids}::bigint[])`);
+  if (filter.iids && project_id !== undefined) {
+    const ids = sql`select mr.id from merge_requests mr where ${inProject} and mr.iid = any (${filter.iids}::bigint[])`;
+    drivers.push({ ids, isNarrow: true });
+  }
   if (filter.commit_sha !== undefined) {
     const { commit_sha: sha } = filter;
-    drivers.push(sql`select d.merge_request_id as id from merge_request_diff_commits c
+    add(sql`select d.merge_request_id as id from merge_request_diff_commits c
         join merge_request_diffs d on d.id = c.diff_id where c.sha = ${sha}
       union all select mr.id from merge_requests mr where mr.merge_commit_sha = ${sha}
       union all select mr.id from merge_requests mr where mr.squash_commit_sha = ${sha}`);
@@ -49,20 +53,22 @@ export const driversOf = (
   const milestones = choicesOf(filter.milestone);
   if (milestones.length > 0) {
     const titled = sql`m.title = any (${milestones}::text[])`;
-    drivers.push(
+    add(
       group === null
         ? withMilestone('merge_requests', sql`${titled} and ${ofProject('m')}`)
         : withMilestoneBelow('merge_requests', group, titled),
+      { ...filter, milestone: null },
     );
   }
   // Found by the first title alone; the conditions check the others.
-  const [label] = lowered(choicesOf(filter.labels));
+  const [label, ...others] = lowered(choicesOf(filter.labels));
   if (label !== undefined) {
     const titled = sql`lower(l.title) = ${label}`;
-    drivers.push(
+    add(
       group === null
         ? withLabel('merge_requests', sql`${titled} and ${ofProject('l')}`)
         : withLabelBelow('merge_requests', group, titled),
+      others.length === 0 ? { ...filter, labels: null } : filter,
     );
   }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
@@ -85,13 +91,10 @@ export const driversOf = (
 };
 
 /** The last driver for a page. A count needs none: one index has the project and the state. */
-export const stateDriver = (
-  { state }: MergeRequestFilter,
-  { project_id }: ListPlace,
-): readonly RawBuilder<unknown>[] => {
+export const stateDriver = ({ state }: MergeRequestFilter, { project_id }: ListPlace): readonly Driver[] => {
   if (!state || state === 'all') return [];
   const inProject = project_id === undefined ? sql`true` : sql`mr.project_id = ${project_id}`;
-  return [sql`select mr.id from merge_requests mr where ${inProject} and mr.state = ${state}`];
+  return [{ ids: sql`select mr.id from merge_requests mr where ${inProject} and mr.state = ${state}` }];
 };
 
 const held = (table: string, person: Person): RawBuilder<unknown> =>

@@ -62,6 +62,16 @@ export interface Prefix {
   readonly isCondition: boolean;
 }
 
+/** A way to find the matches of a list from an index. */
+export interface Driver {
+  /** Selects ids. All matches are among them. */
+  readonly ids: RawBuilder<unknown>;
+  /** What its rows still have to meet, if it makes some of the conditions true. Defaults to all of them. */
+  readonly conditions?: readonly RawBuilder<boolean>[];
+  /** Whether it finds so few rows that no walk is worth trying before. */
+  readonly isNarrow?: boolean;
+}
+
 /** The list that a statement reads, of one of the tables that share these orders and places. */
 export interface Wanted<Row = Listed> {
   readonly table: 'issues' | 'merge_requests';

@@ -30,14 +30,13 @@ export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number): Ra
   // The rest of each row is looked up until the page is full, unless the index has all that the filter reads.
   const covered = prefix.filter(({ isCondition }) => isCondition).length + ranges.length;
   const isCovered = visible === null && place.project_id !== undefined && conditions.length === covered;
-  const [walked, rows, checked] = isCovered
-    ? [table, sql`${index} ${sql.table(table)}`, matches(wanted)]
-    : ['walked', sql`${index} walked cross join lateral ${matchOf(wanted, 'walked')}`, placed(wanted)];
+  const [walked, rows] = isCovered
+    ? [table, sql`${index} ${sql.table(table)} where ${and(matches(wanted))}`]
+    : ['walked', sql`${index} walked cross join lateral ${seenMatchOf(wanted, 'walked')}`];
   const up = order.ascending !== (window.backwards ?? false);
   // Counted only for a short page, because it reads the index to the end.
   return sql`with page as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])}
-      from ${withProjects(wanted, rows)}
-      where ${and(checked)} order by ${inDirection(walked, columns, up)} ${limit(window)})
+      from ${rows} order by ${inDirection(walked, columns, up)} ${limit(window)})
     select page.*, null::bigint as total,
       case when (select count(*) from page) < ${sql.lit(window.limit)} then (select count(*) from ${index} every) end as drawn
     from (select 1) one left join page on true`;
@@ -75,14 +74,11 @@ export const walkRanked = <Row>(
   }
   const upTo = sql.lit(window.limit + (window.offset ?? 0));
   return sql`with drawn as materialized (${drawnBy(ranked, mostDrawn)}),
-    ranked as materialized (select ${sql.join([rowId, ...keys(order)])} from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted))}),
+    ranked as materialized (select ${sql.join([rowId, ...keys(order)])} from ${drawnMatches(wanted)} where ${and(seenRow(wanted))}),
     others as materialized (select ${sql.join([rowId, ...none.map((value, i) => sql`${value} as ${sql.ref(`sort_${i}`)}`)])}
-      from ${withProjects(
-        wanted,
-        sql`(select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)} where ${and(range)}
-          order by ${inDirection(table, columns, up)} limit ${sql.lit(most)}) walked cross join lateral ${matchOf(wanted, 'walked')}`,
-      )}
-      where ${and(placed(wanted))} and walked.id not in (select id from drawn)
+      from (select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)} where ${and(range)}
+          order by ${inDirection(table, columns, up)} limit ${sql.lit(most)}) walked cross join lateral ${seenMatchOf(wanted, 'walked')}
+      where walked.id not in (select id from drawn)
         and ${and(cursors(order, window, none, sql.ref('walked.id')))}
       order by ${inDirection('walked', columns, up)} limit ${upTo})
     select found.*, null::bigint as total, (select count(*) from drawn) as drawn
@@ -103,8 +99,8 @@ export const gather = <Row>(
   const { table, order } = wanted;
   const within = cursors(order, window, sorts('found', order), sql.ref('found.id'));
   return sql`with drawn as materialized (${drawnBy(driver, most)}),
-    found as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${withProjects(wanted, drawnMatches(wanted))}
-      where ${and(placed(wanted, true))})
+    found as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${drawnMatches(wanted)}
+      where ${and([...seenRow(wanted), sql`(select count(*) from drawn) <= ${sql.lit(most)}`])})
     select page.*, (select count(*) from found) as total, (select count(*) from drawn) as drawn
     from (select 1) one left join lateral (select * from found where ${and(within)}
       ${sorted('found', order, order.ascending !== (window.backwards ?? false))} ${limit(window)}) page on true`;
@@ -126,10 +122,9 @@ export const byProject = <Row>(wanted: Wanted<Row>, window: Window): RawBuilder<
     order.column === null || order.missing !== null
       ? byKeys(wanted, window, [sql`${sql.ref(`${table}.project_id`)} = projects.id`])
       : lane(wanted, window, [{ column: 'project_id', value: sql`projects.id`, isCondition: false }]);
-  const ofRow = visible?.row ? [visible.row] : [];
   return sql`select found.*, ${UNCOUNTED}
     from (select ${sql.raw(visible?.row ? 'projects.*' : 'projects.id')} from projects where ${and(ofProject(wanted))} offset 0) projects cross join lateral (
-      select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${sql.table(table)} where ${and([...range, ...conditions, ...ofRow])}
+      select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${sql.table(table)} where ${and([...range, ...conditions, ...seenRow(wanted)])}
       order by ${by} limit ${sql.lit(window.limit + (window.offset ?? 0))}) found
     ${sorted('found', order, up)} ${limit(window)}`;
 };
@@ -140,15 +135,17 @@ export const counting = <Row>(wanted: Wanted<Row>, atMost: number): RawBuilder<u
     select 1 from ${withProjects(wanted, sql.table(wanted.table))}
     where ${and(matches(wanted))} limit ${sql.lit(atMost)}) counted`;
 
-/** The same among the rows that `driver` finds, if they are at most `most`. */
+/** The same among the first `most` rows that `driver` finds, and one more. */
 export const countingDrawn = <Row>(
   wanted: Wanted<Row>,
   driver: RawBuilder<unknown>,
   most: number,
+  atMost: number,
 ): RawBuilder<unknown> =>
   sql`with drawn as materialized (${drawnBy(driver, most)})
     select (select count(*) from drawn) as drawn, ${SEEN} as seen, count(*) as count
-    from ${withProjects(wanted, drawnMatches(wanted))} where ${and(placed(wanted, true))}`;
+    from (select 1 from ${drawnMatches(wanted)} where ${and(seenRow(wanted))}
+      limit ${sql.lit(atMost)}) counted`;
 
 const UNCOUNTED = sql`null::bigint as total, null::bigint as drawn`;
 
@@ -163,8 +160,26 @@ const matchOf = <Row>(wanted: Wanted<Row>, found: string): RawBuilder<unknown> =
     where ${and(rowMatches(wanted))} offset 0) ${table}`;
 };
 
-const drawnMatches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown> =>
-  sql`drawn cross join lateral ${matchOf(wanted, 'drawn')}`;
+/** The same, if the caller can see the row. One row at a time, so that a walk stops as soon as its page is full. */
+const seenMatchOf = <Row>(wanted: Wanted<Row>, found: string): RawBuilder<unknown> => {
+  if (wanted.visible === null) return matchOf(wanted, found);
+  const table = sql.table(wanted.table);
+  return sql`(select ${table}.* from ${withProjects(wanted, matchOf(wanted, found))}
+    where ${and(placed(wanted, true))} offset 0) ${table}`;
+};
+
+/**
+ * Also looks up the project of each row, and remembers it for the next one. Postgres would otherwise judge all projects
+ * of the hub, because it expects many rows.
+ */
+const drawnMatches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown> => {
+  const rows = sql`drawn cross join lateral ${matchOf(wanted, 'drawn')}`;
+  if (wanted.visible === null) return rows;
+  return sql`${rows} cross join lateral (select * from projects
+    where projects.id = ${sql.ref(`${wanted.table}.project_id`)} and ${and(ofProject(wanted, true))} offset 0) projects`;
+};
+
+const seenRow = <Row>({ visible }: Wanted<Row>): RawBuilder<unknown>[] => (visible?.row ? [visible.row] : []);
 
 const matches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown>[] => [...rowMatches(wanted), ...placed(wanted)];
 
@@ -175,22 +190,22 @@ const rowMatches = <Row>({ table, conditions, place }: Wanted<Row>): RawBuilder<
 ];
 
 /**
- * The conditions on the row together with the row `projects`. For rows that a driver found, the groups below a group are
- * read once: Postgres expects few rows, and would search the groups again for each.
+ * The conditions on the row together with the row `projects`. With `readsOnce`, the groups below a group are read once,
+ * for rows that are judged one at a time: otherwise Postgres would search the groups again for each.
  */
-const placed = <Row>(wanted: Wanted<Row>, areDrawn = false): RawBuilder<unknown>[] => [
-  ...ofProject(wanted, areDrawn),
-  ...(wanted.visible?.row ? [wanted.visible.row] : []),
+const placed = <Row>(wanted: Wanted<Row>, readsOnce = false): RawBuilder<unknown>[] => [
+  ...ofProject(wanted, readsOnce),
+  ...seenRow(wanted),
 ];
 
 /** The conditions on the row `projects`. None if it is not joined. */
-const ofProject = <Row>({ place, visible }: Wanted<Row>, areDrawn = false): RawBuilder<unknown>[] => {
+const ofProject = <Row>({ place, visible }: Wanted<Row>, readsOnce = false): RawBuilder<unknown>[] => {
   const { non_archived, group_id, directly } = place;
   if (visible === null) return [];
   return [
     visible.project,
     ...(non_archived ? [sql`not projects.archived`] : []),
-    ...(group_id === undefined ? [] : [isBelowGroup(sql`${group_id}::bigint`, !directly, areDrawn)]),
+    ...(group_id === undefined ? [] : [isBelowGroup(sql`${group_id}::bigint`, !directly, readsOnce)]),
   ];
 };
 

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { REPORTER, visibilityLevel } from '#domains/access/model.ts';
-import { projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
+import { openFrom, projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
 import { placesSharedWith } from '#domains/access/roles.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
@@ -125,7 +125,11 @@ export const narrowed = (
     add(isWrittenIn(lookup));
     add(codeCondition(actor));
   }
-  if (filter.visibility) add(sql`projects.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
+  if (filter.visibility) {
+    const level = visibilityLevel(filter.visibility);
+    // Anonymous callers see public projects only.
+    add(actor.userId === null && level < openFrom(actor) ? nobody : sql`projects.visibility_level = ${sql.lit(level)}`);
+  }
   if (given('repository_storage')) add(sql`projects.repository_storage = ${slot('repository_storage')}`);
   if (filter.with_issues_enabled) add(featureCondition(actor, 'issues_access_level'));
   if (filter.with_security_reports || filter.repository_checksum_failed || filter.wiki_checksum_failed) add(nobody);
