@@ -63,7 +63,14 @@ describe('an auditor', () => {
 
   it('changes nothing', async () => {
     const { group, path, open } = scene;
+    // External users create no groups.
+    const other = await app().make.user({ is_auditor: true });
+    const own = await app().make.group({}, other);
+    const ownProject = await app().make.project({}, other);
+    const share = { group_id: group.id, group_access: 10 };
     const results = [
+      await app().as(other).post(`/groups/${own.id}/share`, share),
+      await app().as(other).post(`/projects/${ownProject.id}/share`, share),
       await client.post(`${path}/fork`),
       await client.post(`${path}/star`),
       await client.post(`${path}/access_requests`),

@@ -1,4 +1,5 @@
 import { DEVELOPER, GUEST, MAINTAINER, OWNER, PLANNER, REPORTER } from '#domains/access/model.ts';
+import { openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
@@ -59,4 +60,17 @@ export const canOnGroup = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ab
 /** @throws DomainError `forbidden`. The caller already knows that the group exists (`getGroup`). */
 export const requireGroupAbility = (ctx: Pick<Context, 'actor'>, group: GroupStanding, ability: GroupAbility): void => {
   if (!canOnGroup(ctx, group, ability)) throw forbidden();
+};
+
+/**
+ * For what everyone may do with a group who can see it. Auditors can see every group, but may do such things only with
+ * those that are open to other users, or theirs.
+ *
+ * @throws DomainError `forbidden`
+ */
+export const requireMoreThanAudit = (
+  { actor }: Pick<Context, 'actor'>,
+  { access_level, visibility_level }: { readonly access_level: number; readonly visibility_level: number },
+): void => {
+  if (actor.isAuditor && access_level === 0 && visibility_level < openFrom(actor, 'write')) throw forbidden();
 };

@@ -9,7 +9,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { groupShared, groupUnshared } from './events.ts';
 import { lockGroupFor } from './locks.ts';
 import { groupPayload } from './payload.ts';
-import { requireGroupAbility } from './policy.ts';
+import { requireGroupAbility, requireMoreThanAudit } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
 import { lockNamespace } from './tree.ts';
 
@@ -38,6 +38,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
   requireGroupAbility(ctx, given, 'share_group');
   checkShare(ctx, share);
   const other = await getGroup(ctx, withId);
+  requireMoreThanAudit(ctx, other);
   if (other.id === given.id) throw invalid({ base: ['A group cannot be shared with itself.'] });
   const { group_access: access_level, expires_at = null } = share;
   return ctx.transaction(async (tx) => {

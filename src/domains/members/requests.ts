@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
-import { openFrom } from '#domains/access/policy.ts';
+import { requireMoreThanAudit } from '#domains/groups/policy.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
@@ -48,14 +48,12 @@ const BY_ID: readonly SortKey<AccessRequestRow>[] = [{ by: sql.ref('id'), of: (r
  *   place, `bad_request` for members and repeated requests
  */
 export const requestAccess = async (ctx: Context, source: MemberSource): Promise<AccessRequestRow> => {
-  const { userId, isAuditor } = ctx.actor;
+  const { userId } = ctx.actor;
   if (userId === null) throw unauthenticated();
   const { request_access_enabled } = source.kind === 'group' ? source.group : source.project;
   if (!request_access_enabled) throw forbidden('Access requests are disabled');
   if (source.kind === 'project') requireAbility(ctx, source.project, 'request_access');
-  // Auditors may read every group, but not act in it.
-  else if (isAuditor && levelOn(source) === 0 && source.group.visibility_level < openFrom(ctx.actor, 'write'))
-    throw forbidden();
+  else requireMoreThanAudit(ctx, source.group);
   return ctx.transaction(async (tx) => {
     await lockSource(tx, source);
     const isOne = (!ctx.actor.isAdmin && levelOn(source) > 0) || (await findRow(tx, source, userId));

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
+import { requireMoreThanAudit } from '#domains/groups/policy.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { checkShare, isSharingLocked, type NewShare } from '#domains/groups/shares.ts';
 import { lockProject } from '#domains/projects/commands.ts';
@@ -35,6 +36,7 @@ export const shareProject = async (
   checkShare(ctx, share);
   requireLevel(ctx, projectSource(given), share.group_access);
   const group = await getGroup(ctx, groupId);
+  requireMoreThanAudit(ctx, group);
   const { group_access, expires_at = null } = share;
   return ctx.transaction(async (tx) => {
     const project = await lockShared(tx, given);
