@@ -38,9 +38,7 @@ const ways = defineCache<string, Way>({ name: 'ways of issue and merge request l
 export interface Sought<Row> extends Wanted<Row> {
   /** The columns of each row, as a part of `select`. */
   readonly columns: RawBuilder<unknown>;
-  /**
-   * The ways to find the matches from an index, most selective first.
-   */
+  /** The ways to find the matches from an index, most selective first. */
   readonly drivers: readonly Driver[];
   /** The number of drivers, from the first, that can also make counting cheaper. */
   readonly countDrivers: number;

@@ -159,8 +159,8 @@ const locatedAt = async (services: Services, actor: Actor, address: string | nul
  * nobody is an administrator this way, because work in the background cannot authenticate again. Projects that an external
  * service closes to them stay closed. Networks of groups close nothing, because there is no address.
  *
- * @param options `job`: the actor is the token of a job of the user, and never an administrator or auditor. `current`: labels that
- * projects got a moment ago count too
+ * @param options `job`: the actor is the token of a job of the user, and never an administrator or auditor. `current`:
+ * labels that projects got a moment ago count too
  */
 export const actorFor = async (
   services: Services,
