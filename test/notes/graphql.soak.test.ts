@@ -46,7 +46,7 @@ const placed = (refs: { base_sha: string; start_sha: string; head_sha: string },
 
 describe('discussions over GraphQL', () => {
   it('are started on lines, answered, resolved and listed', async () => {
-    const { owner, developer, refs, noteableId, discussions, people } = await setUp();
+    const { owner, developer, refs, noteableId, discussions, people, project } = await setUp();
     const input = { noteableId, body: 'Why ten?', internal: false, position: placed(refs, { newLine: 10 }) };
     const made = await owner.graphql(diffNote, { input });
     expect(made.data.createDiffNote).toMatchObject({ errors: [], note: { suggestions: [] } });
@@ -102,6 +102,12 @@ describe('discussions over GraphQL', () => {
         },
       ],
     });
+    // The system note is no discussion of users.
+    const counted = await owner.graphql(
+      'query ($path: ID!) { project(fullPath: $path) { mergeRequest(iid: "1") { userNotesCount userDiscussionsCount } } }',
+      { path: project.path_with_namespace },
+    );
+    expect(counted.data.project.mergeRequest).toEqual({ userNotesCount: 2, userDiscussionsCount: 1 });
     const open = await owner.graphql(toggle, { input: { id, resolve: false } });
     expect(open.data.discussionToggleResolve.discussion).toMatchObject({ resolved: false, resolvedBy: null });
   });

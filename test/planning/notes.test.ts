@@ -101,15 +101,21 @@ describe('notes', () => {
     expect((await guest.get(`${path}/issues/1`)).body.user_notes_count).toBe(1);
     expect((await owner.get(`${path}/issues/1`)).body.user_notes_count).toBe(2);
     const query = `query ($id: NoteID!) { note(id: $id) { body } project(fullPath: "${project.path_with_namespace}") {
-      issue(iid: "1") { userNotesCount notes { count nodes { body internal } } } } }`;
+      issue(iid: "1") { userNotesCount userDiscussionsCount notes { count nodes { body internal } } } } }`;
     const id = `gid://gitlab/Note/${secret.id}`;
     expect((await guest.graphql(query, { id })).data).toEqual({
       note: null,
-      project: { issue: { userNotesCount: 1, notes: { count: 1, nodes: [{ body: 'open', internal: false }] } } },
+      project: {
+        issue: {
+          userNotesCount: 1,
+          userDiscussionsCount: 1,
+          notes: { count: 1, nodes: [{ body: 'open', internal: false }] },
+        },
+      },
     });
     expect((await reporter.graphql(query, { id })).data).toMatchObject({
       note: { body: 'secret' },
-      project: { issue: { userNotesCount: 2, notes: { count: 2 } } },
+      project: { issue: { userNotesCount: 2, userDiscussionsCount: 2, notes: { count: 2 } } },
     });
     expect((await app().anonymous.graphql(query, { id })).data).toEqual({ note: null, project: null });
   });
