@@ -6,7 +6,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { List } from '#platform/db/list.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
-import { insertMergeRequest } from './support.ts';
+import { insertDiff, insertMergeRequest } from './support.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -322,12 +322,14 @@ describe('a list of merge requests', () => {
       group: (filter) => listVisibleMergeRequests(reporter, { ...filter, group_id: group.id }),
       everywhere: (filter) => listVisibleMergeRequests(app().context(), filter),
     };
-    const filters = FILTERS.filter((filter) => !isOfCrowd(filter));
+    const linked = await linkEverything();
+    const filters = [...FILTERS.filter((filter) => !isOfCrowd(filter)), ...linked];
     const read = async () => {
       const found: Record<string, unknown> = {};
       for (const [name, list] of Object.entries(lists)) {
         for (const [n, filter] of filters.entries()) {
-          for (const [o, order_by] of ORDERS.entries()) {
+          const orders = linked.includes(filter) ? (['created_at'] as const) : ORDERS;
+          for (const [o, order_by] of orders.entries()) {
             const of = () => list({ ...filter, order_by, sort: (n + o) % 2 === 0 ? 'asc' : 'desc' });
             const { byOffset, byCursor, backwards } = await paged(of);
             expect(titlesOf(byCursor)).toEqual(titlesOf(byOffset));
@@ -348,8 +350,79 @@ describe('a list of merge requests', () => {
         from (select i, timestamptz '2020-01-01Z' + i % 2 * interval '10 years' + i * interval '1 minute' as at
           from generate_series(1, 4200) i) given`.execute(db());
     expect(await read()).toEqual(before);
+
+    const [deployed] = await db()
+      .selectFrom('merge_requests')
+      .select(['id', 'title'])
+      .where('project_id', '=', crowd.id)
+      .where('iid', '=', 2_100)
+      .execute();
+    await deploy(crowd.id, deployed?.id ?? 0);
+    const row = await getProject(reporter, { id: crowd.id });
+    for (const [deployed_after, titles] of [
+      [LONG_AGO, [deployed?.title]],
+      ['2099-01-01T00:00:00Z', []],
+    ] as const) {
+      const rows = await listMergeRequests(reporter, row, { deployed_after, order_by: 'created_at' }).rows({
+        limit: 5,
+      });
+      expect(titlesOf(rows)).toEqual(titles);
+    }
   });
 });
+
+const LONG_AGO = '2020-01-01T00:00:00Z';
+
+/** Links one merge request to a commit, a merge and a reaction. Returns filters that find it by each link. */
+const linkEverything = async (): Promise<readonly MergeRequestFilter[]> => {
+  const { people } = scene;
+  const { id, milestone_id } = await db()
+    .selectFrom('merge_requests')
+    .select(['id', 'milestone_id'])
+    .where('project_id', '=', open.id)
+    .where('milestone_id', 'is not', null)
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirstOrThrow();
+  const commit_sha = 'e'.repeat(40);
+  await insertDiff(db(), id, { shas: [commit_sha] });
+  const { id: merger } = people.maintainer;
+  await db().updateTable('merge_requests').set({ merge_user_id: merger }).where('id', '=', id).execute();
+  return [
+    { commit_sha },
+    { my_reaction_emoji: 'thumbsup' },
+    { milestone_id },
+    { merge_user: { id: merger } },
+    { source_project_id: open.id },
+  ];
+};
+
+/** Stores a successful deployment that brought the merge request to an environment. */
+const deploy = async (project_id: number, merge_request_id: number): Promise<void> => {
+  const environment = await db()
+    .insertInto('environments')
+    .values({ project_id, name: 'live', slug: 'live', tier: 'production' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const deployment = await db()
+    .insertInto('deployments')
+    .values({
+      project_id,
+      environment_id: environment.id,
+      iid: 1,
+      ref: 'main',
+      tag: false,
+      sha: 'a'.repeat(40),
+      status: 'success',
+      finished_at: '2026-01-01T00:00:00Z',
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await db()
+    .insertInto('deployment_merge_requests')
+    .values({ deployment_id: deployment.id, merge_request_id })
+    .execute();
+};
 
 /** Returns true if the filter also selects closed merge requests without anything. */
 const isOfCrowd = ({

@@ -80,7 +80,8 @@ beforeAll(async () => {
   stored = rows;
 });
 
-const FILTERS: readonly (readonly [IssueFilter, (issue: Stored) => boolean])[] = [
+/** The second argument is the id of the caller, or 0. */
+const FILTERS: readonly (readonly [IssueFilter, (issue: Stored, me: number) => boolean])[] = [
   [{}, () => true],
   [{ state: 'opened' }, ({ state }) => state === 'opened'],
   [{ labels: ['bug'] }, ({ labels }) => labels.includes('bug')],
@@ -90,6 +91,11 @@ const FILTERS: readonly (readonly [IssueFilter, (issue: Stored) => boolean])[] =
   [{ milestones: ['v1'] }, ({ milestone }) => milestone === 'v1'],
   [{ milestones: 'none', state: 'opened' }, ({ milestone, state }) => milestone === null && state === 'opened'],
   [{ search: 'even' }, ({ title, description }) => `${title} ${description}`.includes('even')],
+  [
+    { search: 'even', state: 'closed' },
+    ({ title, description, state }) => `${title} ${description}`.includes('even') && state === 'closed',
+  ],
+  [{ my_reaction_emoji: 'tada' }, ({ reacted }, me) => reacted.includes(me)],
   [{ iids: [3, 4, 9] }, ({ iid }) => [3, 4, 9].includes(iid)],
   [{ author_username: '' }, ({ author_id }) => author_id === scene.people.reporter.id],
   [{ author_id: 0 }, ({ author_id }) => author_id === scene.people.reporter.id],
@@ -176,7 +182,9 @@ describe.each<Person>(['owner', 'reporter', 'guest', 'stranger', 'anonymous', 'a
           for (const order_by of orders) {
             const sort = (turn++ + (turn >> 3)) % 2 === 0 ? 'asc' : 'desc';
             const filter = { ...withPeople(given), order_by, sort } as const;
-            const matching = stored.filter((issue) => inPlace(issue) && isSeenBy(name, issue) && fits(issue));
+            const matching = stored.filter(
+              (issue) => inPlace(issue) && isSeenBy(name, issue) && fits(issue, ctx.actor.userId ?? 0),
+            );
             const { rows } = await sql<{ title: string }>`
           select title from issues where id = any (${matching.map(({ id }) => id)}::bigint[])
           order by ${sql.ref(order_by ?? '')} ${sql.raw(sort)} nulls last, id ${sql.raw(sort)}`.execute(db());
