@@ -112,7 +112,7 @@ describe('issues over GraphQL', () => {
     );
   });
 
-  it('runs as many statements for many projects and issues as for one', async () => {
+  it('runs as many statements for many projects and issues as for two', async () => {
     const { owner, group, path } = await makeScene(app());
     const query = `{ group(fullPath: "${group.full_path}") { projects(first: 10) { nodes { fullPath label(title: "l0") { color }
       issue(iid: "1") { title } labels(first: 5) { nodes { title } } milestones(first: 5) { nodes { title } } issueStatusCounts { opened }
@@ -128,15 +128,19 @@ describe('issues over GraphQL', () => {
       expect(errors).toBeUndefined();
       return data.group.projects.nodes;
     };
+    const fillAnother = async (name: string, issues: number) => {
+      const { body } = await owner.post('/projects', { name, namespace_id: group.id });
+      await fill(`/projects/${body.id}`, issues);
+    };
     await fill(path, 1);
+    // The issues of a single project come with their count, which is a statement of its own for several.
+    await fillAnother('second', 1);
     await read();
-    const one = await countStatements(app(), read);
-    for (let i = 0; i < 3; i++) {
-      const { body } = await owner.post('/projects', { name: `more${i}`, namespace_id: group.id });
-      await fill(`/projects/${body.id}`, 4);
-    }
+    const few = await countStatements(app(), read);
+    await fillAnother('third', 4);
+    await fillAnother('fourth', 4);
     const many = await countStatements(app(), async () => expect(await read()).toHaveLength(4));
-    expect(many).toBe(one);
-    expect(one).toBeLessThan(20);
+    expect(many).toBe(few);
+    expect(few).toBeLessThan(20);
   });
 });
