@@ -62,6 +62,24 @@ const only = (): Received => {
 const happen = (group: { id: number }) => app().make.group({ parent_id: group.id });
 const due = () => sql`update webhook_queue set next_attempt_at = now()`.execute(db());
 
+/** An event of the group that everyone may see, as dispatch reads it. */
+const eventRow = (id: number, kind: string, group: { readonly id: number }, payload: string): EventRow => ({
+  id,
+  position: id,
+  kind,
+  actor_id: null,
+  subject_type: 'Thing',
+  subject_id: 1,
+  project_id: null,
+  namespace_ids: [group.id],
+  visibility_level: 20,
+  min_access_level: null,
+  user_ids: [],
+  payload,
+  chain_id: null,
+  created_at: '2026-11-21 00:00:00+00',
+});
+
 describe('a push', () => {
   it('reaches the hooks of its group and of the groups above, signed, each with its own id', async () => {
     const group = await app().make.group();
@@ -221,22 +239,8 @@ describe('an event in a group', () => {
       },
     });
     const follower = dispatchToHooks(definitionsIn({ broken }));
-    const event = (id: number, isBroken: boolean): EventRow => ({
-      id,
-      position: id,
-      kind: 'thing.broken',
-      actor_id: null,
-      subject_type: 'Thing',
-      subject_id: 1,
-      project_id: null,
-      namespace_ids: [group.id],
-      visibility_level: 20,
-      min_access_level: null,
-      user_ids: [],
-      payload: JSON.stringify({ broken: isBroken }),
-      chain_id: null,
-      created_at: '2026-11-21 00:00:00+00',
-    });
+    const event = (id: number, isBroken: boolean) =>
+      eventRow(id, 'thing.broken', group, JSON.stringify({ broken: isBroken }));
     const events = [event(900_001, true), event(900_002, false)];
     await app()
       .context()
@@ -294,22 +298,7 @@ describe('a delivery', () => {
       body: async () => ({ made: true }),
     });
     const follower = dispatchToHooks(definitionsIn({ made }));
-    const event: EventRow = {
-      id: 900_010,
-      position: 900_010,
-      kind: 'thing.made',
-      actor_id: null,
-      subject_type: 'Thing',
-      subject_id: 1,
-      project_id: null,
-      namespace_ids: [group.id],
-      visibility_level: 20,
-      min_access_level: null,
-      user_ids: [],
-      payload: '{}',
-      chain_id: null,
-      created_at: '2026-11-21 00:00:00+00',
-    };
+    const event = eventRow(900_010, 'thing.made', group, '{}');
     const dispatch = (fails: boolean) =>
       app()
         .context()

@@ -6,7 +6,6 @@ import { chainedRows } from '#platform/db/chained-list.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
-import { ofPlace } from './linked.ts';
 import type { Driver, Listed, ListPlace, Order, Prefix, Ranked, Wanted } from './lists/model.ts';
 import {
   byProject,
@@ -115,7 +114,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       const { ranked } = order;
       if (!ranked) return walked(window);
       const rows = await read(
-        walkRanked(sought, window, ranked, ranked.ids(ofPlace(place.project_id)), MOST_DRAWN, near(window)),
+        walkRanked(sought, window, ranked, ranked.ids(place.project_id), MOST_DRAWN, near(window)),
       );
       return rows.length < window.limit || (rows[0]?.drawn ?? 0) > MOST_DRAWN ? null : rows;
     }

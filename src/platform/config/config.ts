@@ -7,7 +7,7 @@ import { DEFAULT_MEMORY_MIB } from '../git/process/memory-limit.ts';
 import { LOG_LEVELS } from '../log.ts';
 import { edgeSettings } from './edge.ts';
 import { identitySettings } from './identity.ts';
-import { infos, type SettingInfo } from './setting-infos.ts';
+import { infos, type SettingInfo, wholeNumber } from './setting-infos.ts';
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(', ')}`;
 
@@ -32,20 +32,12 @@ const Settings = z.object({
       allowed: 'a host name or an IP address',
       defaultText: '127.0.0.1',
     }),
-  port: z
-    .string()
-    .regex(/^\d{1,5}$/)
-    .transform(Number)
-    .pipe(z.number().max(65_535))
-    .default(8080)
-    .register(infos, {
-      variable: 'MILLRACE_PORT',
-      flag: 'port',
-      value: 'NUMBER',
-      description: 'Port to listen on; 0 picks a free one',
-      allowed: 'a whole number from 0 to 65535',
-      defaultText: '8080',
-    }),
+  port: wholeNumber([0, 65_535], 8080, {
+    variable: 'MILLRACE_PORT',
+    flag: 'port',
+    value: 'NUMBER',
+    description: 'Port to listen on; 0 picks a free one',
+  }),
   externalUrl: z
     .string()
     .refine(isBaseUrl)
@@ -159,36 +151,20 @@ const Settings = z.object({
       defaultText: 'generated and printed on first start',
       secret: true,
     }),
-  gitMemory: z
-    .string()
-    .regex(/^\d{1,6}$/)
-    .transform(Number)
-    .pipe(z.number().min(64))
-    .default(DEFAULT_MEMORY_MIB)
-    .register(infos, {
-      variable: 'MILLRACE_GIT_MEMORY',
-      flag: 'git-memory',
-      value: 'MEBIBYTES',
-      description:
-        'Memory of a git process, in addition to a part that grows with its repository; it limits the size of files that arrive as deltas',
-      allowed: 'a whole number from 64 to 999999',
-      defaultText: String(DEFAULT_MEMORY_MIB),
-    }),
-  gitProcesses: z
-    .string()
-    .regex(/^\d{1,4}$/)
-    .transform(Number)
-    .pipe(z.number().min(3))
-    .default(DEFAULT_PROCESSES)
-    .register(infos, {
-      variable: 'MILLRACE_GIT_PROCESSES',
-      flag: 'git-processes',
-      value: 'NUMBER',
-      description:
-        'Concurrent git processes for short calls; fetches and pushes get the same number each, and one caller gets a third of each',
-      allowed: 'a whole number from 3 to 9999',
-      defaultText: String(DEFAULT_PROCESSES),
-    }),
+  gitMemory: wholeNumber([64, 999_999], DEFAULT_MEMORY_MIB, {
+    variable: 'MILLRACE_GIT_MEMORY',
+    flag: 'git-memory',
+    value: 'MEBIBYTES',
+    description:
+      'Memory of a git process, in addition to a part that grows with its repository; it limits the size of files that arrive as deltas',
+  }),
+  gitProcesses: wholeNumber([3, 9_999], DEFAULT_PROCESSES, {
+    variable: 'MILLRACE_GIT_PROCESSES',
+    flag: 'git-processes',
+    value: 'NUMBER',
+    description:
+      'Concurrent git processes for short calls; fetches and pushes get the same number each, and one caller gets a third of each',
+  }),
   logLevel: z
     .enum(LOG_LEVELS)
     .default('info')

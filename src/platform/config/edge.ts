@@ -1,22 +1,4 @@
-import { z } from 'zod';
-import { infos, type SettingInfo } from './setting-infos.ts';
-
-const wholeNumber = (
-  [min, max]: readonly [min: number, max: number],
-  defaultValue: number,
-  info: Pick<SettingInfo, 'variable' | 'flag' | 'value' | 'description'>,
-) =>
-  z
-    .string()
-    .regex(/^\d{1,9}$/)
-    .transform(Number)
-    .pipe(z.number().min(min).max(max))
-    .default(defaultValue)
-    .register(infos, {
-      ...info,
-      allowed: `a whole number from ${min} to ${max}`,
-      defaultText: String(defaultValue),
-    });
+import { wholeNumber } from './setting-infos.ts';
 
 /** The resource limits for connections and subscribers of this process; docs/reliability.md lists them. */
 export const edgeSettings = {

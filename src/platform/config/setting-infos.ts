@@ -15,3 +15,21 @@ export interface SettingInfo {
 }
 
 export const infos = z.registry<SettingInfo>();
+
+/** A setting whose value is a whole number in this range, written in digits. */
+export const wholeNumber = (
+  [min, max]: readonly [min: number, max: number],
+  defaultValue: number,
+  info: Pick<SettingInfo, 'variable' | 'flag' | 'value' | 'description'>,
+) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .transform(Number)
+    .pipe(z.number().min(min).max(max))
+    .default(defaultValue)
+    .register(infos, {
+      ...info,
+      allowed: `a whole number from ${min} to ${max}`,
+      defaultText: String(defaultValue),
+    });

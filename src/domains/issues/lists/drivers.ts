@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { PLANNER } from '#domains/access/model.ts';
 import { projectsHeld } from '#domains/access/policy.ts';
-import { ofPlace, withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from '#domains/planning/linked.ts';
+import { withLabel, withMilestone } from '#domains/planning/linked.ts';
 import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { type IssueFilter, type Named, userNamed, usersNamed, within } from './filter.ts';
@@ -13,9 +13,10 @@ import { type IssueFilter, type Named, userNamed, usersNamed, within } from './f
 export const driversOf = (
   actor: Actor,
   filter: IssueFilter,
-  { project_id, group_id, directly }: ListPlace,
+  place: ListPlace,
   conditionsOf: (filter: IssueFilter) => readonly RawBuilder<boolean>[],
 ): readonly Driver[] => {
+  const { project_id, group_id, directly } = place;
   const drivers: Driver[] = [];
   const add = (ids: RawBuilder<unknown>, rest: IssueFilter = filter) =>
     drivers.push({ ids, conditions: conditionsOf(rest) });
@@ -47,27 +48,16 @@ export const driversOf = (
   if (filter.my_reaction_emoji && filter.my_reaction_emoji !== 'none')
     add(sql`select e.issue_id as id from award_emoji e where e.user_id = ${me} and e.issue_id is not null`);
   if (filter.milestone_id != null) rows(sql`issues.milestone_id = ${filter.milestone_id}`);
-  const ofProject = ofPlace(project_id);
   const milestones = namesOf(filter.milestones);
   if (milestones.length > 0) {
     const titled = sql`m.title = any (${milestones}::text[])`;
-    add(
-      group === null
-        ? withMilestone('issues', sql`${titled} and ${ofProject('m')}`)
-        : withMilestoneBelow('issues', group, titled),
-      { ...filter, milestones: null },
-    );
+    add(withMilestone('issues', place, titled), { ...filter, milestones: null });
   }
   // Found by the first title alone; the conditions check the others. The index has titles in lower case.
   const [label, ...others] = namesOf(filter.labels);
   if (label !== undefined) {
     const titled = sql`lower(l.title) = lower(${label}) and l.title = ${label}`;
-    add(
-      group === null
-        ? withLabel('issues', sql`${titled} and ${ofProject('l')}`)
-        : withLabelBelow('issues', group, titled),
-      others.length === 0 ? { ...filter, labels: null } : filter,
-    );
+    add(withLabel('issues', place, titled), others.length === 0 ? { ...filter, labels: null } : filter);
   }
   if (filter.confidential && project_id === undefined && !actor.isAdmin) add(confidentialFor(actor, me));
   for (const column of ['created_at', 'updated_at'] as const) {

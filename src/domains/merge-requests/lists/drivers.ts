@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { ofPlace, withLabel, withLabelBelow, withMilestone, withMilestoneBelow } from '#domains/planning/linked.ts';
+import { withLabel, withMilestone } from '#domains/planning/linked.ts';
 import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
@@ -10,11 +10,8 @@ import { type Choice, conditions, idOf, lowered, type MergeRequestFilter, type P
  * Returns the ways to find the matches of a filter from an index, most selective first. Empty if no condition of the
  * filter has an index that finds its rows.
  */
-export const driversOf = (
-  actor: Actor,
-  filter: MergeRequestFilter,
-  { project_id, group_id }: ListPlace,
-): readonly Driver[] => {
+export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListPlace): readonly Driver[] => {
+  const { project_id } = place;
   const drivers: Driver[] = [];
   const add = (ids: RawBuilder<unknown>, rest?: MergeRequestFilter) =>
     drivers.push(rest ? { ids, conditions: conditions(actor, rest) } : { ids });
@@ -23,8 +20,6 @@ export const driversOf = (
   const rows = (condition: RawBuilder<unknown>) =>
     add(sql`select mr.id from merge_requests mr where ${inProject} and ${condition}`);
   const anywhere = (condition: RawBuilder<unknown>) => add(sql`select mr.id from merge_requests mr where ${condition}`);
-  const ofProject = ofPlace(project_id);
-  const group = project_id === undefined && group_id !== undefined ? sql`${group_id}::bigint` : null;
   const linked = (from: RawBuilder<unknown>) => add(sql`select held.merge_request_id as id from ${from}`);
 
   if (filter.iids && project_id !== undefined) {
@@ -53,23 +48,13 @@ export const driversOf = (
   const milestones = choicesOf(filter.milestone);
   if (milestones.length > 0) {
     const titled = sql`m.title = any (${milestones}::text[])`;
-    add(
-      group === null
-        ? withMilestone('merge_requests', sql`${titled} and ${ofProject('m')}`)
-        : withMilestoneBelow('merge_requests', group, titled),
-      { ...filter, milestone: null },
-    );
+    add(withMilestone('merge_requests', place, titled), { ...filter, milestone: null });
   }
   // Found by the first title alone; the conditions check the others.
   const [label, ...others] = lowered(choicesOf(filter.labels));
   if (label !== undefined) {
     const titled = sql`lower(l.title) = ${label}`;
-    add(
-      group === null
-        ? withLabel('merge_requests', sql`${titled} and ${ofProject('l')}`)
-        : withLabelBelow('merge_requests', group, titled),
-      others.length === 0 ? { ...filter, labels: null } : filter,
-    );
+    add(withLabel('merge_requests', place, titled), others.length === 0 ? { ...filter, labels: null } : filter);
   }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
     const pattern = containing(filter.search);

@@ -17,10 +17,10 @@ interface Computed {
   readonly none: Ranked['others'][number];
 }
 
-const withDueDate: Ranked['ids'] = (ofPlace) =>
-  withMilestone('merge_requests', sql`m.due_date is not null and ${ofPlace('m')}`);
-const withPriority: Ranked['ids'] = (ofPlace) =>
-  withLabel('merge_requests', sql`l.priority is not null and ${ofPlace('l')}`);
+const withDueDate: Ranked['ids'] = (project_id) =>
+  withMilestone('merge_requests', { project_id }, sql`m.due_date is not null`);
+const withPriority: Ranked['ids'] = (project_id) =>
+  withLabel('merge_requests', { project_id }, sql`l.priority is not null`);
 const withVotes: Ranked['ids'] = () => sql`select e.merge_request_id as id from award_emoji e
   where e.name = 'thumbsup' and e.merge_request_id is not null`;
 
@@ -70,7 +70,11 @@ export const orderOf = ({ order_by, sort }: MergeRequestFilter): Sorting => {
     case 'milestone_due':
       return computed(withDueDate, due);
     case 'priority':
-      return computed((ofPlace) => sql`${withDueDate(ofPlace)} union all ${withPriority(ofPlace)}`, due, label);
+      return computed(
+        (project_id) => sql`${withDueDate(project_id)} union all ${withPriority(project_id)}`,
+        due,
+        label,
+      );
     case 'popularity':
       return computed(withVotes, votes);
     default: {

@@ -25,8 +25,8 @@ export interface Key<Row> {
 
 /** A computed order has keys of their own only for few rows: those with a due date, a priority or votes. */
 export interface Ranked {
-  /** Selects the ids of these. `ofPlace` limits the row with this alias, a label or milestone, to the place of the list. */
-  readonly ids: (ofPlace: (alias: string) => RawBuilder<unknown>) => RawBuilder<unknown>;
+  /** Selects the ids of these, by the labels or milestones of the project if the list is of one. */
+  readonly ids: (project_id: number | undefined) => RawBuilder<unknown>;
   readonly others: readonly { readonly value: string | number; readonly as: 'date' | 'integer' | 'bigint' }[];
 }
 
