@@ -82,7 +82,7 @@ const FUNCTIONS = `
       known.first_project, known.projects, known.first_user, known.users, known.watched, known.few);
   end $do$;
   create function pg_temp.moment(i bigint, total bigint) returns timestamptz immutable language sql as $$
-    select timestamptz '2024-01-01Z' + i * interval '600 days' / total $$;
+    select timestamptz '2024-01-01Z' + i::float8 / total * interval '600 days' $$;
 `;
 
 /** Labels and milestones of the projects, and the hook of the watched group. */
@@ -187,15 +187,15 @@ const CONTENTS: readonly Content[] = [
           payload, created_at)
         select i, 'push.received', pg_temp.person(i, 6), 'Project', p.id, p.id, array[p.namespace_id], p.visibility_level, '{}',
           jsonb_build_object('ref', 'refs/heads/main', 'before', md5(i::text), 'after', md5((i + 1)::text)),
-          now() - interval '20 days' + i * interval '20 days' / (20 * pg_temp.projects())
+          now() - interval '20 days' + i::float8 / (20 * pg_temp.projects()) * interval '20 days'
         from ${rowsOf(from, to)} join projects p on p.id = pg_temp.project(i);
       insert into webhook_payloads (id, event_id, kind, trigger, chain_id, body, created_at)
         select i, i, 'push.received', 'push_events', 'fill-' || i, '{"object_kind": "push"}',
-          now() - interval '2 days' + i * interval '2 days' / (20 * pg_temp.projects())
+          now() - interval '2 days' + i::float8 / (20 * pg_temp.projects()) * interval '2 days'
         from ${rowsOf(from, to)};
       insert into webhook_deliveries (webhook_id, payload_id, state, attempts, last_response_status, created_at, finished_at)
         select w.id, i, 'delivered', 1, 200, at, at
-        from (select i, now() - interval '2 days' + i * interval '2 days' / (20 * pg_temp.projects()) as at
+        from (select i, now() - interval '2 days' + i::float8 / (20 * pg_temp.projects()) * interval '2 days' as at
           from ${rowsOf(from, to)}) given, (select max(id) as id from webhooks) w`,
   },
 ];
