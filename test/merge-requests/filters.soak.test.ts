@@ -139,6 +139,7 @@ describe('merge requests', () => {
       ['reviewerUsername', me, them],
       ['draft', false, true],
       ['iids', ['1'], ['2']],
+      ['iids', ['1', '2'], ['3', '4']],
       ['labels', ['bug'], ['none-such']],
       ['milestoneTitle', 'v1', 'v2'],
       ['search', 'match', 'nothing'],

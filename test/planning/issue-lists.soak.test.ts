@@ -97,6 +97,7 @@ const FILTERS: readonly (readonly [IssueFilter, (issue: Stored, me: number) => b
   ],
   [{ my_reaction_emoji: 'tada' }, ({ reacted }, me) => reacted.includes(me)],
   [{ iids: [3, 4, 9] }, ({ iid }) => [3, 4, 9].includes(iid)],
+  [{ iids: [9] }, ({ iid }) => iid === 9],
   [{ author_username: '' }, ({ author_id }) => author_id === scene.people.reporter.id],
   [{ author_id: 0 }, ({ author_id }) => author_id === scene.people.reporter.id],
   [{ assignee_id: 0 }, ({ assignees }) => assignees.includes(scene.people.guest.id)],

@@ -316,14 +316,20 @@ const matching = (ctx: Context, filter: PipelineFilter, projectId: RawBuilder<nu
   };
   if (filter.scope) add(scopeCondition(filter.scope, projectId));
   if (filter.status) add(sql`pipelines.status = ${filter.status}`);
-  if (filter.source) add(sql`pipelines.source = ${filter.source}`);
+  if (filter.source) {
+    add(sql`pipelines.source = ${filter.source}`);
+    // The others have an index of their own.
+    if (filter.source !== 'push') add(sql`pipelines.source <> 'push'`);
+  }
   // Pipelines that belong to another one are listed on request only (reference: ci §9).
   else add(sql`pipelines.source not in (${sql.join(DANGLING_SOURCES.map((source) => sql.lit(source)))})`);
   if (filter.ref) add(sql`pipelines.ref = ${filter.ref}`);
   if (filter.sha) add(sql`pipelines.sha = ${filter.sha}`);
   if (filter.name) add(sql`pipelines.name = ${filter.name}`);
   if (filter.username) {
-    add(sql`pipelines.user_id = (select u.id from users u where lower(u.username) = ${filter.username.toLowerCase()})`);
+    add(
+      sql`coalesce(pipelines.user_id, 0) = (select u.id from users u where lower(u.username) = ${filter.username.toLowerCase()})`,
+    );
   }
   if (filter.schedule_id !== undefined) add(sql`pipelines.schedule_id = ${filter.schedule_id}`);
   if (filter.yaml_errors != null) {

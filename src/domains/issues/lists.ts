@@ -105,6 +105,9 @@ const prefixOf = (
       prefix.push({ column: 'state', value: sql`${filter.state}::text`, isCondition: true });
     return prefix;
   }
+  const [iid, ...others] = filter.iids ?? [];
+  if (iid !== undefined && others.length === 0 && column === 'created_at')
+    return [{ column: 'iid', value: sql`${iid}::bigint`, isCondition: true }];
   if (column !== 'created_at' && column !== 'updated_at') return [];
   const author =
     filter.scope === 'created_by_me'

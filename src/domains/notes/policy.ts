@@ -11,13 +11,20 @@ import type { NoteRow } from './queries.ts';
 /** Internal comments require a Reporter, for reading and writing. */
 const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
 
-/** Requires that the actor can read the row `alias`. The actor can see the issue, merge request or commit. */
-export const noteIsVisible = (actor: Actor, alias = 'notes'): RawBuilder<boolean> => {
+/**
+ * Requires that the actor can read the row `alias`, which is in `project`. The actor can see the issue, merge request or
+ * commit.
+ */
+export const noteIsVisible = (
+  actor: Actor,
+  alias = 'notes',
+  project: RawBuilder<unknown> = sql.ref(`${alias}.project_id`),
+): RawBuilder<boolean> => {
   if (actor.isAdmin) return sql<boolean>`true`;
   const isOpen = sql<boolean>`not ${sql.ref(`${alias}.confidential`)}`;
   if (actor.userId === null) return isOpen;
   return sql<boolean>`(${isOpen} or exists (
-    select 1 from projects where projects.id = ${sql.ref(`${alias}.project_id`)} and ${projectIsMine(actor, REPORTER)}))`;
+    select 1 from projects where projects.id = ${project} and ${projectIsMine(actor, REPORTER)}))`;
 };
 
 /** The same in a project that is loaded for the caller. An index has what it checks. */

@@ -1,8 +1,8 @@
-import { type Selectable, sql } from 'kysely';
+import { type Expression, type RawBuilder, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
-import { type List, listOf, type SortKey } from '#platform/db/list.ts';
-import type { Notes } from '#platform/db/tables.ts';
+import { type BatchedList, batchedListOf, batchedRows, groupedByParent, PARENT } from '#platform/db/batched-list.ts';
+import { type List, listOf, type SortKey, unlessBadCursor, windowOf } from '#platform/db/list.ts';
+import type { DB, Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
@@ -25,17 +25,44 @@ export interface NoteFilter {
 }
 
 /** Lists the comments that the caller can read, newest first by default. */
-export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> =>
-  listOf(ctx.db, notesOn(ctx, noteable, filter), sortKeys(filter), filter.sort ?? 'desc');
+export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> => {
+  const all = notesOn(ctx, noteable, filter).clearSelect().select(INDEXED);
+  const keys = sortKeys(filter);
+  const direction = filter.sort ?? 'desc';
+  return {
+    ...listOf(ctx.db, all, keys, direction),
+    rows: (window) =>
+      unlessBadCursor(window, async () => (await whole(windowOf(all, keys, direction, window)).execute(ctx.db)).rows),
+  };
+};
 
 /** Lists the comments of many issues or merge requests that the caller can see at once. */
-export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> =>
-  batchedListOf(
-    ctx.db,
-    (parentId) => matching(ctx, filter).where(`notes.${kind}_id`, '=', parentId),
-    sortKeys(filter),
-    filter.sort ?? 'desc',
-  );
+export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> => {
+  const project = sql<number>`(select owner.project_id from ${sql.table(`${kind}s`)} owner where owner.id = ${sql.ref(`notes.${kind}_id`)})`;
+  const below = (parentId: RawBuilder<number>) =>
+    withActivity(ctx.db.selectFrom('notes').select(INDEXED), filter)
+      .where(noteIsVisible(ctx.actor, 'notes', project))
+      .where(`notes.${kind}_id`, '=', parentId);
+  const keys = sortKeys(filter);
+  const direction = filter.sort ?? 'desc';
+  const { counts, cursorOf } = batchedListOf(ctx.db, below, keys, direction);
+  return {
+    rows: (parents, window) =>
+      unlessBadCursor(window, async () => {
+        const page = whole(windowOf(below(PARENT), keys, direction, window));
+        return groupedByParent((await batchedRows<NoteRow>(parents, page).execute(ctx.db)).rows);
+      }),
+    counts,
+    cursorOf,
+  };
+};
+
+/** What the index of an issue's or merge request's comments has, so that sorting thousands reads no whole rows. */
+const INDEXED = ['notes.id', 'notes.created_at', 'notes.updated_at'] as const;
+
+/** Adds the other columns to a page, and keeps its order: the lateral join reads one comment at a time. */
+const whole = (page: Expression<unknown>): RawBuilder<NoteRow> => sql<NoteRow>`select notes.* from (${page}) page
+  cross join lateral (select ${sql.join(noteColumns.map((name) => sql.ref(name)))} from notes where notes.id = page.id offset 0) notes`;
 
 /** @throws DomainError `not_found` (Note), also if it is internal and hidden from the caller */
 export const getNote = async (ctx: Context, noteable: Commentable, id: number): Promise<NoteRow> => {
@@ -115,10 +142,12 @@ export const readableNotes = (ctx: Context) =>
 
 const matching = (ctx: Context, filter: NoteFilter) => withActivity(readableNotes(ctx), filter);
 
-const withActivity = (query: ReturnType<typeof readableNotes>, { activity }: NoteFilter) =>
+const withActivity = <Row>(query: SelectQueryBuilder<DB, 'notes', Row>, { activity }: NoteFilter) =>
   activity ? query.where('notes.system', '=', activity === 'only_activity') : query;
 
-const sortKeys = ({ order_by = 'created_at' }: NoteFilter): SortKey<NoteRow>[] => [
+const sortKeys = ({
+  order_by = 'created_at',
+}: NoteFilter): SortKey<Pick<NoteRow, 'id' | 'created_at' | 'updated_at'>>[] => [
   { by: sql.ref(`notes.${order_by}`), of: (row) => row[order_by] },
   { by: sql.ref('notes.id'), of: (row) => row.id },
 ];

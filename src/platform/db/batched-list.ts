@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { CursorValues } from '../cursor.ts';
 import type { SortDirection } from '../paging.ts';
 import { CompiledStatements, runCompiled, slot } from './compiled.ts';
-import { badCursor, isBadCursor, type List, type SortKey, type Window, windowOf } from './list.ts';
+import { type List, type SortKey, unlessBadCursor, type Window, windowOf } from './list.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
 import { rowText, type TextColumn } from './text-rows.ts';
@@ -42,8 +42,8 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   direction: SortDirection,
   compiled?: CompiledAs,
 ): BatchedList<Row> => ({
-  rows: async (parentIds, window) => {
-    try {
+  rows: (parentIds, window) =>
+    unlessBadCursor(window, async () => {
       const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
       if (compiled && !window.after && !window.before) {
         const statement = statements.get(compiled.ctx, windowShape(compiled, direction, window), () =>
@@ -53,12 +53,9 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
       }
       const { rows } = await batchedRows<Row>(parentIds, page()).execute(db);
       return groupedByParent(rows);
-    } catch (error) {
-      throw isBadCursor(error, window) ? badCursor() : error;
-    }
-  },
-  texts: async (parentIds, window, columns) => {
-    try {
+    }),
+  texts: (parentIds, window, columns) =>
+    unlessBadCursor(window, async () => {
       const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
       if (compiled && !window.after && !window.before) {
         const written = columns.map(({ name, column, as }) => `${name}:${column}:${as}`);
@@ -67,10 +64,7 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
         return textsByParent(await runCompiled<OfParent & Text>(compiled.ctx, statement, { parents: parentIds }));
       }
       return textsByParent((await batchedTexts(parentIds, page(), columns).execute(db)).rows);
-    } catch (error) {
-      throw isBadCursor(error, window) ? badCursor() : error;
-    }
-  },
+    }),
   counts: async (parentIds, atMost) => {
     const counted = below(PARENT)
       .clearSelect()

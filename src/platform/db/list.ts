@@ -44,12 +44,7 @@ export const listOf = <Tables extends keyof DB, Row>(
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
 ): List<Row> => ({
-  rows: (window) =>
-    windowOf(query, keys, direction, window)
-      .execute()
-      .catch((error: unknown) => {
-        throw isBadCursor(error, window) ? badCursor() : error;
-      }),
+  rows: (window) => unlessBadCursor(window, () => windowOf(query, keys, direction, window).execute()),
   count: async (atMost) => {
     const counted = query
       .clearSelect()
@@ -92,6 +87,15 @@ export const windowOf = <Tables extends keyof DB, Row>(
  */
 export const isBadCursor = (error: unknown, { after, before }: Pick<Window, 'after' | 'before'>): boolean =>
   Boolean(after ?? before) && isDataException(error);
+
+/** Returns what `read` returns. @throws DomainError `bad_request` if a cursor of the window made it fail */
+export const unlessBadCursor = async <T>(window: Window, read: () => Promise<T>): Promise<T> => {
+  try {
+    return await read();
+  } catch (error) {
+    throw isBadCursor(error, window) ? badCursor() : error;
+  }
+};
 
 export const badCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
 

@@ -27,14 +27,18 @@ export const driversOf = (
     add(sql`select a.issue_id as id from issue_assignees a where a.user_id = ${user}`, rest);
 
   // Each number is looked up by itself: for several, Postgres would read all issues of the project.
-  const numbered = (of: RawBuilder<unknown>) => sql`unnest(${filter.iids}::bigint[]) wanted (iid) cross join lateral (
-    select i.id from issues i where i.project_id = ${of} and i.iid = wanted.iid offset 0) held`;
-  if (filter.iids && project_id !== undefined)
-    drivers.push({ ids: sql`select held.id from ${numbered(sql`${project_id}`)}`, isNarrow: true });
+  const numbered = (
+    place: RawBuilder<unknown>,
+  ) => sql`unnest(${filter.iids}::bigint[]) wanted (iid) cross join lateral (
+    select i.id from issues i where ${place} and i.iid = wanted.iid offset 0) held`;
+  if (filter.iids && group === null) {
+    const ofProject = project_id === undefined ? sql`true` : sql`i.project_id = ${project_id}`;
+    drivers.push({ ids: sql`select held.id from ${numbered(ofProject)}`, isNarrow: true });
+  }
   if (filter.iids && group !== null) {
     const within = directly ? sql`n.id = ${group}` : sql`n.traversal_ids @> array[${group}]`;
     const ids = sql`select held.id from namespaces n join projects p on p.namespace_id = n.id
-      cross join ${numbered(sql`p.id`)} where ${within}`;
+      cross join ${numbered(sql`i.project_id = p.id`)} where ${within}`;
     drivers.push({ ids, isNarrow: true });
   }
   const me = sql`${actor.userId ?? 0}`;

@@ -86,7 +86,15 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   const add = (condition: Condition) => all.push(condition);
   const deployments = deploymentsOf(filter);
   if (deployments) add(wasDeployed(actor, deployments));
-  if (filter.iids) add(sql`merge_requests.iid = any (${filter.iids}::bigint[])`);
+  if (filter.iids) {
+    const [iid, ...others] = filter.iids;
+    // A single number is found by its index. For several, Postgres reads all merge requests of the project.
+    add(
+      iid !== undefined && others.length === 0
+        ? sql`merge_requests.iid = ${iid}::bigint`
+        : sql`merge_requests.iid = any (${filter.iids}::bigint[])`,
+    );
+  }
   if (filter.state && filter.state !== 'all') add(sql`merge_requests.state = ${filter.state}`);
   if (filter.scope === 'created_by_me') add(sql`merge_requests.author_id = ${actor.userId ?? 0}`);
   if (filter.scope === 'assigned_to_me') add(holds('merge_request_assignees', { id: actor.userId ?? 0 }));

@@ -56,7 +56,7 @@ export interface Order<Row> {
 
 /** A column before the one of the order in its index, with the value that it has in all rows of the list. */
 export interface Prefix {
-  readonly column: 'project_id' | 'state' | 'author_id';
+  readonly column: 'project_id' | 'state' | 'author_id' | 'iid';
   readonly value: RawBuilder<unknown>;
   /** Whether one of the conditions of the list requires the same. */
   readonly isCondition: boolean;
