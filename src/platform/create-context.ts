@@ -38,12 +38,17 @@ export const createContextFactory =
     callerCheck,
   }) => {
     nameCaller(actor, client);
+    let ownLog = log;
     const context: Context = {
       actor,
       db: services.db,
       services,
       clock: services.clock,
-      log: log ?? services.log.child({ request_id: requestId }),
+      // Few requests log, so their logger is only created when they do.
+      get log() {
+        ownLog ??= services.log.child({ request_id: requestId });
+        return ownLog;
+      },
       signal,
       requestId,
       chainId,

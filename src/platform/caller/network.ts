@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
@@ -5,7 +6,8 @@ import ipaddr from 'ipaddr.js';
  * which is the least that one customer gets.
  */
 export const networkOf = (ip: string): string => {
-  if (!ipaddr.isValid(ip)) return ip;
+  // Most callers, and much cheaper than parsing.
+  if (isIPv4(ip) || !ipaddr.isValid(ip)) return ip;
   const address = ipaddr.process(ip);
   return address instanceof ipaddr.IPv6
     ? address.parts
