@@ -1,4 +1,5 @@
 import { pages as errorTracking } from '#domains/error-tracking/pages.ts';
+import { pages as hub } from '#domains/hub/pages.ts';
 import { pages as members } from '#domains/members/pages.ts';
 import { applicationPages } from '#domains/oauth/pages/applications.ts';
 import { authorizedPages } from '#domains/oauth/pages/authorized.ts';
@@ -42,4 +43,5 @@ export const pages: readonly Page[] = [
   ...authorizedPages,
   ...members,
   ...errorTracking,
+  ...hub,
 ];

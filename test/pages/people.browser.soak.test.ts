@@ -87,6 +87,10 @@ describeInBrowser('approval in a browser', () => {
       await page.getByRole('button', { name: `Reject ${gone.username}` }).press('Enter');
       await page.getByText('The account was rejected and deleted.').waitFor();
       await page.getByText('Nobody is waiting.').waitFor();
+      await page.getByRole('link', { name: 'Millrace' }).press('Enter');
+      await page.getByRole('link', { name: 'What the hub does' }).press('Enter');
+      await page.getByRole('rowheader', { name: 'user.approved' }).first().waitFor();
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
       expect((await app().as(app().root).get(`/users/${kept.id}`)).body).toMatchObject({ state: 'active' });
       expect((await app().as(app().root).get(`/users/${gone.id}`)).status).toBe(404);
     });

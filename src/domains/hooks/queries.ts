@@ -125,3 +125,36 @@ export const hooksByIds = async (ctx: Context, ids: readonly number[]): Promise<
 };
 
 const byId: SortKey<{ readonly id: number }> = { by: sql.ref('webhooks.id'), of: (row) => row.id };
+
+/** The deliveries and hooks that wait or fail, of the whole hub. */
+export interface DeliveryCounts {
+  /** Deliveries that are due. */
+  readonly due: number;
+  /** Deliveries that are tried again later, or wait for a blocked hook. */
+  readonly later: number;
+  /** Time since the oldest of those that are due became so. Null if none is. */
+  readonly oldest_seconds: number | null;
+  /** Hooks that failed too often and get no deliveries until somebody tests them. */
+  readonly disabled_hooks: number;
+  /** Hooks that failed, and get their deliveries later. */
+  readonly paused_hooks: number;
+}
+
+/** Counts them for operators. The caller must have been checked. */
+export const countDeliveries = async ({ db }: Pick<Context, 'db'>): Promise<DeliveryCounts> => {
+  const { rows } = await sql<DeliveryCounts>`
+    select queue.*, hooks.*
+    from (
+      select count(*) filter (where next_attempt_at <= now())::int as due,
+        count(*) filter (where next_attempt_at > now())::int as later,
+        extract(epoch from now() - min(next_attempt_at) filter (where next_attempt_at <= now()))::int as oldest_seconds
+      from webhook_queue
+    ) queue, (
+      select count(*) filter (where disabled_permanently)::int as disabled_hooks,
+        count(*) filter (where not disabled_permanently and disabled_until > now())::int as paused_hooks
+      from webhooks
+    ) hooks`.execute(db);
+  const [counts] = rows;
+  if (!counts) throw new Error('counts have a row');
+  return counts;
+};

@@ -52,6 +52,29 @@ export const requireWorker = async ({ pool }: Pick<Services, 'pool'>): Promise<v
   if (rowCount === 0) throw new Error('no worker process of the hub is alive');
 };
 
+/** A process of the hub. */
+export interface ProcessRow {
+  readonly id: string;
+  readonly role: string;
+  readonly hostname: string;
+  readonly started_at: string;
+  /** Time since its last heartbeat. */
+  readonly seen_seconds: number;
+  /** False if it missed its heartbeats, and was not cleaned up yet. */
+  readonly alive: boolean;
+}
+
+/** Returns the registered processes, oldest first. */
+export const listProcesses = async ({ pool }: Pick<Services, 'pool'>): Promise<ProcessRow[]> => {
+  const { rows } = await pool.query<ProcessRow>(
+    `select id, role, hostname, started_at, extract(epoch from now() - seen_at)::int as seen_seconds,
+       seen_at > now() - make_interval(secs => $1) as alive
+     from hub_processes order by started_at, id`,
+    [DEAD_AFTER_MS / 1_000],
+  );
+  return rows;
+};
+
 class Registry implements Processes {
   readonly #services: Services;
   readonly #pool: pg.Pool;

@@ -101,6 +101,7 @@ const sendHome = async (ctx: Context, visit: Visit): Promise<PageResponse> => {
 
 const ADMINISTRATION = html`<h2>Administration</h2>
 <ul class="places">
+<li><a href="/admin">What the hub does</a><span>Processes, jobs, webhooks and the latest events</span></li>
 <li><a href="${APPROVALS_PATH}">Accounts to approve</a><span>People who registered and wait for you</span></li>
 <li><a href="/admin/applications">Applications of the hub</a><span>Register applications, and see those of all users</span></li>
 </ul>`;

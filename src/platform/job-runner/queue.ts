@@ -1,0 +1,30 @@
+import { sql } from 'kysely';
+import type { Database } from '../db/pool.ts';
+
+/** The jobs of one name that are not done. */
+export interface QueuedJobs {
+  readonly name: string;
+  readonly running: number;
+  /** Due, but not started. */
+  readonly waiting: number;
+  /** Due later: scheduled, or to be retried. */
+  readonly later: number;
+  /** Failed as often as they may. They are kept for thirty days. */
+  readonly given_up: number;
+  /** Why one of them failed last. */
+  readonly last_error: string | null;
+}
+
+/** Returns the jobs of each name, in the order of the names. Names without jobs are left out. */
+export const listQueuedJobs = async (db: Database): Promise<QueuedJobs[]> => {
+  const { rows } = await sql<QueuedJobs>`
+    select tasks.identifier as name,
+      count(*) filter (where locked_at is not null)::int as running,
+      count(*) filter (where locked_at is null and attempts < max_attempts and run_at <= now())::int as waiting,
+      count(*) filter (where locked_at is null and attempts < max_attempts and run_at > now())::int as later,
+      count(*) filter (where locked_at is null and attempts >= max_attempts)::int as given_up,
+      (array_agg(last_error order by jobs.updated_at desc) filter (where last_error is not null))[1] as last_error
+    from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
+    group by 1 order by 1`.execute(db);
+  return rows;
+};
