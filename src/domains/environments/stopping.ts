@@ -7,6 +7,7 @@ import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
+import type { EventRow } from '#platform/events.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { stopEnvironment } from './commands.ts';
 
@@ -22,8 +23,9 @@ export const followEnds = defineFollower({
   wants: ({ kind }) =>
     kind === repositoryUpdated.kind || kind === mergeRequestClosed.kind || kind === mergeRequestMerged.kind,
   handle: async (tx, events) => {
-    const positions = events.map(({ position }) => position);
-    for (const ended of [...(await ofBranches(tx, positions)), ...(await ofMergeRequests(tx, positions))]) {
+    const pushes = events.filter(({ kind }) => kind === repositoryUpdated.kind);
+    const ends = events.filter(({ kind }) => kind !== repositoryUpdated.kind);
+    for (const ended of [...(await ofBranches(tx, pushes)), ...(await ofMergeRequests(tx, ends))]) {
       tx.enqueue(stopEnded, ended, { key: `environments.stop:${ended.id}` });
     }
   },
@@ -42,12 +44,13 @@ const LAST = sql`cross join lateral (
   select d.id, d.ref, d.tag, d.sha, d.job_id, d.user_id from deployments d
   where d.environment_id = e.id and d.status = 'success' order by d.id desc limit 1) last`;
 
-const ofBranches = async ({ db }: Tx, positions: readonly number[]): Promise<Ended[]> => {
+const ofBranches = async ({ db }: Tx, pushes: readonly EventRow[]): Promise<Ended[]> => {
+  if (pushes.length === 0) return [];
   const { rows } = await sql<Ended>`
     select e.id, e.project_id, events.actor_id as user_id, last.id as deployment_id
     from events cross join lateral jsonb_array_elements(events.payload -> 'changes') as change
       join environments e on e.project_id = events.project_id and e.state = 'available' ${LAST}
-    where events.position = any (${positions}::bigint[]) and events.kind = ${repositoryUpdated.kind}
+    where events.position = any (${pushes.map(({ position }) => position)}::bigint[])
       and events.actor_id is not null and change ->> 'after' is null
       and change ->> 'ref' = 'refs/heads/' || last.ref and not last.tag`.execute(db);
   return rows;
@@ -57,7 +60,8 @@ const ofBranches = async ({ db }: Tx, positions: readonly number[]): Promise<End
  * Those deployed by a pipeline of the merge request, also in a fork, or by one of its branch for its head. In forks the
  * branch does not count: everyone who may open a merge request from it could stop what others deployed.
  */
-const ofMergeRequests = async ({ db }: Tx, positions: readonly number[]): Promise<Ended[]> => {
+const ofMergeRequests = async ({ db }: Tx, ends: readonly EventRow[]): Promise<Ended[]> => {
+  if (ends.length === 0) return [];
   const { rows } = await sql<Ended>`
     select e.id, e.project_id, last.id as deployment_id,
       case when e.project_id = mr.project_id then events.actor_id else last.user_id end as user_id
@@ -65,8 +69,7 @@ const ofMergeRequests = async ({ db }: Tx, positions: readonly number[]): Promis
       join environments e on e.project_id in (mr.project_id, mr.source_project_id) and e.state = 'available' ${LAST}
       left join jobs deployer on deployer.id = last.job_id
       left join pipelines p on p.id = deployer.pipeline_id
-    where events.position = any (${positions}::bigint[])
-      and events.kind in (${mergeRequestClosed.kind}, ${mergeRequestMerged.kind})
+    where events.position = any (${ends.map(({ position }) => position)}::bigint[])
       and case when e.project_id = mr.project_id then events.actor_id else last.user_id end is not null
       and (p.merge_request_id = mr.id or (
         mr.project_id = e.project_id and mr.source_project_id = mr.project_id and not last.tag

@@ -8,6 +8,7 @@ import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
+import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestMerged } from '../events.ts';
 import { mergeRequestsByIds } from '../queries.ts';
@@ -31,26 +32,42 @@ export const followClosings = defineFollower({
       );
     }
     const pushes = events.filter(({ kind }) => kind === repositoryUpdated.kind);
+    if (pushes.length === 0) return;
     const { rows } = await sql<{
       id: number;
       project_id: number;
       before: string | null;
       after: string | null;
       user_id: number;
+      disk_path: string;
     }>`
-      select e.id, e.project_id, change ->> 'before' as before, change ->> 'after' as after, e.actor_id as user_id
+      select e.id, e.project_id, change ->> 'before' as before, change ->> 'after' as after, e.actor_id as user_id,
+        p.disk_path
       from events e join projects p on p.id = e.project_id
       cross join jsonb_array_elements(e.payload -> 'changes') change
       where e.position = any (${pushes.map(({ position }) => position)}::bigint[])
         and change ->> 'ref' = 'refs/heads/' || p.default_branch and e.actor_id is not null
       order by e.id`.execute(tx.db);
-    for (const { id, before, after, ...push } of rows) {
-      if (before === null || after === null) continue;
+    for (const { id, before, after, disk_path, ...push } of rows) {
+      if (before === null || after === null || (await closesNothing(tx, disk_path, before, after))) continue;
       const key = `merge_requests.close_issues_of_push:${id}`;
       tx.enqueue(closeIssuesOfPush, { ...push, before, after }, { key });
     }
   },
 });
+
+/** Returns true if the push brings a single commit that names no issue to close. Most pushes over the API need no job then. */
+const closesNothing = async (ctx: Context, path: string, before: string, after: string): Promise<boolean> => {
+  try {
+    const [commit] = await ctx.services.git.readCommits(path, [after]);
+    if (commit?.parent_ids.length !== 1 || commit.parent_ids[0] !== before) return false;
+    return !referencesIn(ctx, [commit.message]).some(({ closes }) => closes);
+  } catch (error) {
+    // The job tries again.
+    if (error instanceof GitError) return false;
+    throw error;
+  }
+};
 
 /** The job `merge_requests.close_issues`: closes the issues that a merged merge request names. */
 export const closeIssues = defineJob({
