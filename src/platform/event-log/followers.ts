@@ -335,6 +335,9 @@ class Reader {
  * Returns none if another process holds the lock. The saved cursor may be behind `cursor`. The position is a scalar
  * subquery rather than a join, so that the planner always uses the index on it, whatever size it assumes for the log.
  * The bound that it implies lets the planner leave out former ranges.
+ *
+ * The commit of the transaction does not wait for the disk. If the database loses it, the cursor is where it was, and
+ * the events are handled again. Everything that is committed later, such as the start of a job, reaches the disk after it.
  */
 const takeNext = async (
   tx: Tx,
@@ -345,7 +348,10 @@ const takeNext = async (
   const columns =
     payloads === false ? COLUMNS_WITHOUT_PAYLOAD : payloads === 'text' ? COLUMNS_WITH_PAYLOAD_TEXT : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
-    with cursor as materialized (select position from event_cursors where name = ${name} for update skip locked),
+    with cursor as materialized (
+      select position, set_config('synchronous_commit', 'off', true) from event_cursors where name = ${name}
+      for update skip locked
+    ),
     taken as materialized (
       select ${columns} from events where events.position > ${cursor}
         and events.position > (select greatest(position, ${cursor}::bigint) from cursor)

@@ -60,8 +60,6 @@ const GROUP = 50;
  * the engine of this process has room are sent at the same time. If their receivers answer soon enough, their attempts
  * are inserted with them, and they never enter the queue. If this process or the database dies before the commit, the
  * cursor of dispatch stays where it was: the events are dispatched again, with the same ids.
- *
- * For the same reason the commit does not wait for the disk. Everything that is recorded later reaches the disk after it.
  */
 export const insertDeliveries = async (tx: Tx, wanted: readonly Wanted[]): Promise<void> => {
   const { silent_mode_enabled } = await getSettings(tx);
@@ -194,8 +192,7 @@ const insertGroup = async (
       returning id, webhook_id
     )
     select now() as created_at, recorded.*,
-      (select pg_notify(${DELIVERIES_CHANNEL}, '') where ${announced}::boolean),
-      (select set_config('synchronous_commit', 'off', true))
+      (select pg_notify(${DELIVERIES_CHANNEL}, '') where ${announced}::boolean)
     from (select) one left join (${recordedHooks}) recorded on true`.execute(tx.db);
   return {
     hooks: rows.flatMap(({ id, project_id = null, namespace_ids = [], attempt_ids = [] }) =>
