@@ -210,19 +210,41 @@ const MAX_ROUNDS = 5;
  * Adds jobs. `add_jobs` accepts each key once and locks in the given order, so the last job of a key wins, and keys are
  * sorted so that two transactions do not deadlock. If a worker takes a job between two statements of `add_jobs`, the
  * new job is dropped without an error. Jobs that were not returned are therefore added again.
+ *
+ * A shared job that waits already with the same input is only locked, so that it does not start before the commit.
+ * `add_jobs` would write its row again and wake all workers.
  */
-const addJobs = async (db: Database, jobs: readonly JobSpec[], keepsRunAt: boolean): Promise<void> => {
+const addJobs = async (db: Database, jobs: readonly JobSpec[], areShared: boolean): Promise<void> => {
   const keyed = new Map<string, JobSpec>();
   for (const job of jobs) if (job.job_key !== null) keyed.set(job.job_key, job);
   const keys = [...keyed.keys()].sort();
   let missing = [...jobs.filter((job) => job.job_key === null), ...keys.flatMap((key) => keyed.get(key) ?? [])];
   for (let round = 1; missing.length > 0; round++) {
     if (round > MAX_ROUNDS) throw new Error(`could not add the jobs ${missing.map((job) => job.job_key).join(', ')}`);
-    const { rows } = await sql<{ key: string | null }>`
-      select key from graphile_worker.add_jobs(array(
-        select json_populate_recordset(null::graphile_worker.job_spec, ${toJsonb(missing)}::json)
-      ), ${keepsRunAt})`.execute(db);
+    const { rows } = await (areShared ? addShared : addAnew)(toJsonb(missing)).execute(db);
     const added = new Set(rows.map((row) => row.key));
     missing = missing.filter((job) => job.job_key !== null && !added.has(job.job_key));
   }
 };
+
+const addAnew = (jobs: string) => sql<{ key: string | null }>`
+  select key from graphile_worker.add_jobs(array(
+    select json_populate_recordset(null::graphile_worker.job_spec, ${jobs}::json)
+  ))`;
+
+const addShared = (jobs: string) => sql<{ key: string | null }>`
+  with wanted as materialized (select * from json_populate_recordset(null::graphile_worker.job_spec, ${jobs}::json)),
+  waiting as materialized (
+    select j.key from wanted join graphile_worker._private_jobs j on j.key = job_key
+    where j.is_available and j.attempts = 0 and j.payload::text = wanted.payload::text
+    order by j.key for share of j
+  )
+  select key from waiting
+  union all
+  select added.key from (
+    select array(
+      select wanted::graphile_worker.job_spec from wanted
+      where not exists (select from waiting where key = job_key)
+    ) as specs
+  ) missing cross join lateral graphile_worker.add_jobs(specs, true) added
+  where cardinality(specs) > 0`;

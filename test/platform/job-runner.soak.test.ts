@@ -88,6 +88,9 @@ describe('a job', () => {
     await enqueue(shared, [2], { key: 'a' });
     const rows = await queued();
     expect(rows.map(({ run_at }) => String(run_at))).toEqual([String(first.run_at)]);
+    // The same request again changes nothing.
+    await enqueue(shared, [2], { key: 'a' });
+    expect(await queued()).toEqual(rows);
     const runner = await start([shared]);
     await runner.drain();
     expect(seen).toEqual([2]);
