@@ -177,6 +177,8 @@ describe('a commit made without git', () => {
       });
     const first = await commit(null, 'one');
     const second = await commit(first, 'two');
+    // What was just written is in memory. This opens the process that reads.
+    await git.resolve('a/b.git', 'refs/heads/main');
     await writeFile(log, '');
     const third = await commit(second, 'three');
     expect(await commands()).toEqual(['unpack-objects']);

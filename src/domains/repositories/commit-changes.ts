@@ -58,16 +58,15 @@ export const createCommit = async (
 ): Promise<Commit> => {
   requireAbility(ctx, project, 'push_code');
   check(target);
-  const committer = await callerIdentity(ctx);
-  const author = {
-    ...committer,
-    name: target.author_name || committer.name,
-    email: target.author_email || committer.email,
-  };
   const { git } = ctx.services;
   const files = actions.map(toChange);
   const { newOid } = await writeRef(ctx, project, async (current) => {
-    const start = await startOf(ctx, current, target);
+    const [start, committer] = await Promise.all([startOf(ctx, current, target), callerIdentity(ctx)]);
+    const author = {
+      ...committer,
+      name: target.author_name || committer.name,
+      email: target.author_email || committer.email,
+    };
     const update = { ref: branchRef(target.branch), oldOid: start.oldOid };
     const { fastForwardOnly, judge } = await requireMove(ctx, current, { ...update, newOid: '' });
     if (fastForwardOnly && !(await movesForward(ctx, current, start))) {

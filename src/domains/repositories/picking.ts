@@ -69,7 +69,7 @@ const apply = async (
         current.disk_path,
         { ...change, onto: oldOid, committer },
         async (oid, objects) => {
-          await judge(oid, objects);
+          await judge?.(oid, objects);
           if (dry_run) throw new DryRunSucceeded();
         },
       );

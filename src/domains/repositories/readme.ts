@@ -1,17 +1,13 @@
 import type { Context } from '#platform/context.ts';
-import { branchRef } from './model.ts';
 
 const README = /^readme(?:\.(?:md|markdown|mkd|rst|adoc|asciidoc|org|txt|rdoc|textile|wiki))?$/i;
 
-/**
- * Returns the path of the readme at the root of the branch, Markdown first. Null if there is none or no such branch.
- */
+/** Returns the path of the readme at the root of the commit, Markdown first. Null if there is none or no commit. */
 export const findReadme = async (
   { services: { git } }: Pick<Context, 'services'>,
   path: string,
-  branch: string | null,
+  oid: string | null,
 ): Promise<string | null> => {
-  const oid = branch === null ? null : await git.resolve(path, branchRef(branch));
   if (oid === null) return null;
   const names: string[] = [];
   for await (const entry of git.walkTree(path, oid)) {

@@ -232,12 +232,12 @@ export const toMovedRef = (
 const updateProjectRow = async (tx: Tx, before: ProjectRow, updates: readonly RefUpdate[]): Promise<ProjectRow> => {
   const first = firstBranch(before, updates);
   const default_branch = first ?? before.default_branch;
-  const touched = updates.some(({ ref }) => ref === branchRef(default_branch ?? ''));
+  const ofDefault = updates.find(({ ref }) => ref === branchRef(default_branch ?? ''));
   const leavesBranch = updates.some(({ ref, newOid }) => newOid !== null && branchName(ref) !== null);
   const wanted = {
     empty_repo: !leavesBranch && !(await hasBranches(tx, before)),
     default_branch,
-    readme_path: touched ? await findReadme(tx, before.disk_path, default_branch) : before.readme_path,
+    readme_path: ofDefault ? await findReadme(tx, before.disk_path, ofDefault.newOid) : before.readme_path,
   };
   const same =
     wanted.empty_repo === before.empty_repo &&

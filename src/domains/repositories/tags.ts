@@ -134,7 +134,7 @@ export const createTag = async (ctx: Context, project: ProjectRow, { tag, ref, m
     if ((await git.resolve(current.disk_path, update.ref)) !== null) throw refusal(`Tag ${tag} already exists`);
     const { judge } = await requireMove(ctx, current, update);
     if (message == null || message === '') {
-      await judge(commit, git.newObjects(current.disk_path));
+      await judge?.(commit, git.newObjects(current.disk_path));
       return update;
     }
     const tagger = await callerIdentity(ctx);

@@ -26,10 +26,11 @@ export const refreshStatistics = defineJob({
     if (!project) return;
     const { git } = ctx.services;
     const ref = branchRef(project.default_branch ?? '');
-    const isBorn = project.default_branch !== null && (await git.resolve(project.disk_path, ref)) !== null;
-    const commit_count = isBorn ? await git.countCommits(project.disk_path, { from: ref, signal: ctx.signal }) : 0;
+    const tip = project.default_branch === null ? null : await git.resolve(project.disk_path, ref);
+    const commit_count =
+      tip === null ? 0 : await git.countCommits(project.disk_path, { from: tip, signal: ctx.signal });
     const repository_size = await git.diskSize(project.disk_path);
-    const readme_path = await findReadme(ctx, project.disk_path, project.default_branch);
+    const readme_path = await findReadme(ctx, project.disk_path, tip);
     const { housekeeping_optimize_repository_period: period } = await getSettings(ctx);
     await ctx.transaction(async (tx) => {
       if (readme_path !== project.readme_path) {

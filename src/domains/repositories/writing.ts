@@ -25,8 +25,8 @@ const SOME_OID = '0'.repeat(40);
 
 interface PermittedMove {
   readonly fastForwardOnly: boolean;
-  /** Checks the new commit or tag against the push rule. It throws `bad_request`. */
-  readonly judge: Judge;
+  /** Checks the new commit or tag against the push rule, if there is one. It throws `bad_request`. */
+  readonly judge: Judge | undefined;
 }
 
 /**
@@ -46,11 +46,14 @@ export const requireMove = async (
   if (first) throw forbidden(first.reason);
   return {
     fastForwardOnly: fastForwardOnly.includes(ref),
-    judge: async (oid, objects) => {
-      const made = { ref, oldOid, newOid: oid };
-      const { refused: [refused] = [] } = await judgePush(ctx, project, [made], objects, policy);
-      if (refused) throw refusal(refused.reason);
-    },
+    judge:
+      policy.rule === null
+        ? undefined
+        : async (oid, objects) => {
+            const made = { ref, oldOid, newOid: oid };
+            const { refused: [refused] = [] } = await judgePush(ctx, project, [made], objects, policy);
+            if (refused) throw refusal(refused.reason);
+          },
   };
 };
 

@@ -122,7 +122,8 @@ export const settleHead = async (
   const isBorn = wanted !== null && (await hasBranch(ctx, path, wanted));
   const default_branch = isBorn ? wanted : ((await firstBranch(ctx, path)) ?? unborn);
   if (default_branch !== null && default_branch !== (await git.head(path))) await git.setHead(path, default_branch);
-  return { default_branch, readme_path: await findReadme(ctx, path, default_branch) };
+  const tip = default_branch === null ? null : await git.resolve(path, `refs/heads/${default_branch}`);
+  return { default_branch, readme_path: await findReadme(ctx, path, tip) };
 };
 
 const hasBranch = async ({ services: { git } }: Context, path: string, branch: string): Promise<boolean> =>

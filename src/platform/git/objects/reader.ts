@@ -1,3 +1,4 @@
+import { defineCache } from '../../cache.ts';
 import { GitError } from '../git-error.ts';
 import { type KeptProcess, keepProcesses } from '../process/kept.ts';
 import type { GitProcess, Runner } from '../process/runner.ts';
@@ -17,6 +18,8 @@ export interface ObjectReader {
    * or have another meaning to git.
    */
   read(path: string, command: 'contents' | 'info', name: string): Promise<GitObject | null>;
+  /** Remembers what `read` would answer for the contents of `name`, which was just written. */
+  remember(path: string, name: string, object: GitObject): void;
   /** Ends the process of a repository that is about to be replaced or removed. */
   forget(path: string): void;
   close(): Promise<void>;
@@ -28,11 +31,43 @@ const IDLE_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 60_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
+/**
+ * What was read or written moments ago. A commit over the API reads its few trees and commits a dozen times, most of them
+ * for followers. Their content never changes, but the repository may be replaced, so entries soon expire.
+ */
+const recentObjects = defineCache<string, GitObject>({
+  name: 'recent git objects',
+  limit: 8 * 1024 * 1024,
+  weightOf: ({ content }) => content.length + 500,
+  ttlMs: 2_000,
+});
+const MAX_REMEMBERED_BYTES = 32 * 1024;
+/** Only names that start with a whole id: refs move. */
+const BY_ID = /^[0-9a-f]{40}\^\{(?:commit|tree)\}$/;
+
 export const createObjectReader = (runner: Runner): ObjectReader => {
   const sessions = keepProcesses(MAX_SESSIONS, (path, onEnd, onIdle) => openSession(runner, path, onEnd, { onIdle }));
+  const recent = recentObjects(runner);
+  /** Each replaced or removed repository starts a new one. That is seldom. */
+  let generation = 0;
+  const keyOf = (path: string, name: string) => `${generation} ${path} ${name}`;
+  const keep = (key: string, object: GitObject) => {
+    if (object.content.length <= MAX_REMEMBERED_BYTES) recent.set(key, object);
+  };
   return {
-    read: (path, command, name) => sessions.use(path, (session) => session.request(command, name)),
-    forget: (path) => sessions.forget(path),
+    async read(path, command, name) {
+      const key = command === 'contents' && BY_ID.test(name) ? keyOf(path, name) : null;
+      const known = key === null ? undefined : recent.get(key);
+      if (known) return known;
+      const object = await sessions.use(path, (session) => session.request(command, name));
+      if (key !== null && object) keep(key, object);
+      return object;
+    },
+    remember: (path, name, object) => keep(keyOf(path, name), object),
+    forget(path) {
+      generation += 1;
+      sessions.forget(path);
+    },
     close: () => sessions.close(),
   };
 };

@@ -17,6 +17,9 @@ const deflateAside = promisify(deflate);
 export const oidOf = ({ type, content }: NewObject): string =>
   createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex');
 
+/** Up to this number of blobs, waiting for the disk once for each costs less than the folder in which git collects them. */
+const FEW_BLOBS = 2;
+
 /**
  * Writes objects together: one git process receives them as a pack. git computes the ids itself, detects SHA-1
  * collisions, and applies the same checks as to a push.
@@ -27,9 +30,11 @@ export const writeObjects = async (
   runner: Runner,
   path: string,
   objects: readonly NewObject[],
-  env: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<void> => {
-  await runner.run(path, ['unpack-objects', '-q', STRICT], { env, input: packOf(objects) });
+  const blobs = objects.filter(({ type }) => type === 'blob').length;
+  const config = blobs > FEW_BLOBS ? [] : ['core.fsyncMethod=fsync'];
+  await runner.run(path, ['unpack-objects', '-q', STRICT], { env, config, input: packOf(objects) });
 };
 
 const TYPES = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
