@@ -100,6 +100,8 @@ const FILTERS: readonly (readonly [IssueFilter, (issue: Stored, me: number) => b
   [{ iids: [9] }, ({ iid }) => iid === 9],
   [{ author_username: '' }, ({ author_id }) => author_id === scene.people.reporter.id],
   [{ author_id: 0 }, ({ author_id }) => author_id === scene.people.reporter.id],
+  // Their author has more issues than are looked up before a walk.
+  [{ author_id: -1, search: 'even' }, ({ project_id, title }) => project_id === crowd.id && title.includes('even')],
   [{ assignee_id: 0 }, ({ assignees }) => assignees.includes(scene.people.guest.id)],
   [{ assignee_usernames: [] }, ({ assignees }) => assignees.includes(scene.people.guest.id)],
   [{ confidential: true }, ({ confidential }) => confidential],
@@ -116,6 +118,7 @@ const withPeople = (filter: IssueFilter): IssueFilter => ({
   ...filter,
   ...(filter.author_username === '' && { author_username: scene.people.reporter.username }),
   ...(filter.author_id === 0 && { author_id: scene.people.reporter.id }),
+  ...(filter.author_id === -1 && { author_id: scene.people.stranger.id }),
   ...(filter.assignee_id === 0 && { assignee_id: scene.people.guest.id }),
   ...(filter.assignee_usernames && { assignee_usernames: [scene.people.guest.username] }),
 });

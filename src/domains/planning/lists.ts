@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { chainedRows } from '#platform/db/chained-list.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
-import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
+import { badCursor, type List, unlessBadCursor, type Window } from '#platform/db/list.ts';
 import type { Driver, Listed, ListPlace, Order, Prefix, Ranked, Wanted } from './lists/model.ts';
 import {
   byProject,
@@ -23,7 +23,8 @@ export { type Driver, isBelowGroup, type Listed, type ListPlace, type Order, typ
 
 /** After this many rows a walk treats the matches as rare and stops. */
 const NEAR = 2_000;
-/** The most rows of a driver that are looked up for a page, and for a count. */
+/** The most rows of a driver that are looked up for a page before and after a walk, and for a count. */
+const FEW_DRAWN = 500;
 const MOST_DRAWN = 10_000;
 const MOST_COUNTED = 20_000;
 
@@ -39,7 +40,7 @@ export interface Sought<Row> extends Wanted<Row> {
   readonly columns: RawBuilder<unknown>;
   /** The ways to find the matches from an index, most selective first. */
   readonly drivers: readonly Driver[];
-  /** The number of drivers, from the first, that can also make counting cheaper. */
+  /** The number of drivers, from the first, that may find few rows, and that can also make counting cheaper. */
   readonly countDrivers: number;
   /** Identifies the filter among all lists of the table. */
   readonly filter: unknown;
@@ -108,7 +109,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   };
 
   /** Returns null if this way does not find the whole page. */
-  const tryWay = async (way: Way, window: Window): Promise<readonly Found<Row>[] | null> => {
+  const tryWay = async (way: Way, window: Window, most = MOST_DRAWN): Promise<readonly Found<Row>[] | null> => {
     const read = (page: RawBuilder<unknown>) => readPage(sought, window, page);
     if (way === 'walk') {
       const { ranked } = order;
@@ -123,9 +124,9 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       const isLarge = place.project_id !== undefined || (actor.isAdmin && place.group_id === undefined);
       return read(isLarge ? readAll(sought, window) : byProject(sought, window));
     }
-    const rows = await read(gather(drivenBy(driver), window, driver.ids, MOST_DRAWN));
+    const rows = await read(gather(drivenBy(driver), window, driver.ids, most));
     const [first] = rows;
-    if (first && (first.drawn ?? 0) > MOST_DRAWN) return null;
+    if (first && (first.drawn ?? 0) > most) return null;
     total = first?.total ?? 0;
     return matchesOf(rows);
   };
@@ -135,23 +136,26 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
       for (const cursor of [window.after, window.before])
         if (cursor && cursor.length !== order.keys.length + 1) throw badCursor();
       const known = ways(ctx.services).get(list);
-      const inOrder: readonly Way[] = drivers[0]?.isNarrow
-        ? [...drivers.keys(), 'walk', 'all']
-        : ['walk', ...drivers.keys(), 'all'];
+      const tries: readonly (readonly [Way, number?])[] = [
+        ...drivers
+          .slice(0, sought.countDrivers)
+          .flatMap(({ readsAll }, way) => (readsAll ? [] : [[way, FEW_DRAWN] as const])),
+        ['walk'],
+        ...drivers.map((_, way) => [way] as const),
+        ['all'],
+      ];
       // A later page may be short, and then no walk finds it. That says nothing about the first page.
       const isFirst = !window.after && !window.before && !window.offset && !window.backwards;
-      try {
-        for (const way of known === undefined ? inOrder : [known, ...inOrder]) {
-          const rows = await tryWay(way, window);
+      return unlessBadCursor(window, async () => {
+        for (const [way, most] of known === undefined ? tries : [[known] as const, ...tries]) {
+          const rows = await tryWay(way, window, most);
           if (!rows) continue;
           if (way !== known && isFirst) ways(ctx.services).set(list, way);
           seen = ctx.db === ctx.services.db ? (rows[0]?.seen ?? null) : null;
           return [...rows];
         }
         return [];
-      } catch (error) {
-        throw isBadCursor(error, window) ? badCursor() : error;
-      }
+      });
     },
     count: (atMost) => {
       if (total !== null) return Promise.resolve(Math.min(total, atMost + 1));

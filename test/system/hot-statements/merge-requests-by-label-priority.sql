@@ -3,7 +3,7 @@ from (with drawn as materialized (select distinct id from (select id from (selec
 (select n.traversal_ids from projects p join namespaces n on n.id = p.namespace_id where p.id = $2)::bigint[]))) l cross join lateral (select "k"."merge_request_id" as id from label_links k where k.label_id = l.id and "k"."merge_request_id" is not null offset 0) held) every limit 10001) first_ones),
 ranked as materialized (select "merge_requests"."id", coalesce((select min(l.priority) from label_links k join labels l on l.id = k.label_id
 where k.merge_request_id = merge_requests.id), -1) as "sort_0" from drawn cross join lateral (select * from (select * from "merge_requests" where "merge_requests"."id" = "drawn"."id" offset 0) "merge_requests"
-where "merge_requests"."project_id" = $3 offset 0) "merge_requests" where true),
+where "merge_requests"."project_id" = $3 offset 0) "merge_requests"),
 others as materialized (select "merge_requests"."id", -1::integer as "sort_0"
 from (select "project_id", "id" from "merge_requests" where ("merge_requests"."project_id", "merge_requests"."id") >= ($4::bigint, 0) and ("merge_requests"."project_id", "merge_requests"."id") < ($5::bigint + 1, 0)
 order by "merge_requests"."project_id" desc, "merge_requests"."id" desc limit 2000) walked cross join lateral (select * from (select * from "merge_requests" where "merge_requests"."id" = "walked"."id" offset 0) "merge_requests"

@@ -33,13 +33,13 @@ export const driversOf = (
     select i.id from issues i where ${place} and i.iid = wanted.iid offset 0) held`;
   if (filter.iids && group === null) {
     const ofProject = project_id === undefined ? sql`true` : sql`i.project_id = ${project_id}`;
-    drivers.push({ ids: sql`select held.id from ${numbered(ofProject)}`, isNarrow: true });
+    drivers.push({ ids: sql`select held.id from ${numbered(ofProject)}` });
   }
   if (filter.iids && group !== null) {
     const within = directly ? sql`n.id = ${group}` : sql`n.traversal_ids @> array[${group}]`;
     const ids = sql`select held.id from namespaces n join projects p on p.namespace_id = n.id
       cross join ${numbered(sql`i.project_id = p.id`)} where ${within}`;
-    drivers.push({ ids, isNarrow: true });
+    drivers.push({ ids });
   }
   const me = sql`${actor.userId ?? 0}`;
   if (filter.scope === 'assigned_to_me') assignedTo(me, { ...filter, scope: null });

@@ -24,7 +24,7 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
 
   if (filter.iids && project_id !== undefined) {
     const ids = sql`select mr.id from merge_requests mr where ${inProject} and mr.iid = any (${filter.iids}::bigint[])`;
-    drivers.push({ ids, isNarrow: true });
+    drivers.push({ ids });
   }
   if (filter.commit_sha !== undefined) {
     const { commit_sha: sha } = filter;
@@ -58,7 +58,8 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
   }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
     const pattern = containing(filter.search);
-    anywhere(sql`(mr.title ilike ${pattern} or mr.description ilike ${pattern})`);
+    const found = sql`(mr.title ilike ${pattern} or mr.description ilike ${pattern})`;
+    drivers.push({ ids: sql`select mr.id from merge_requests mr where ${found}`, readsAll: true });
   }
   const deployments = deploymentsOf(filter);
   if (deployments)

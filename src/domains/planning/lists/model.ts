@@ -68,8 +68,8 @@ export interface Driver {
   readonly ids: RawBuilder<unknown>;
   /** What its rows still have to meet, if it makes some of the conditions true. Defaults to all of them. */
   readonly conditions?: readonly RawBuilder<boolean>[];
-  /** Whether it finds so few rows that no walk is worth trying before. */
-  readonly isNarrow?: boolean;
+  /** Whether it reads all of its rows before the first one, so that trying it costs as much as they are many. */
+  readonly readsAll?: boolean;
 }
 
 /** The list that a statement reads, of one of the tables that share these orders and places. */

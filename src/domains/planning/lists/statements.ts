@@ -74,7 +74,7 @@ export const walkRanked = <Row>(
   }
   const upTo = sql.lit(window.limit + (window.offset ?? 0));
   return sql`with drawn as materialized (${drawnBy(ranked, mostDrawn)}),
-    ranked as materialized (select ${sql.join([rowId, ...keys(order)])} from ${drawnMatches(wanted)} where ${and(seenRow(wanted))}),
+    ranked as materialized (select ${sql.join([rowId, ...keys(order)])} from ${drawnMatches(wanted)}),
     others as materialized (select ${sql.join([rowId, ...none.map((value, i) => sql`${value} as ${sql.ref(`sort_${i}`)}`)])}
       from (select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)} where ${and(range)}
           order by ${inDirection(table, columns, up)} limit ${sql.lit(most)}) walked cross join lateral ${seenMatchOf(wanted, 'walked')}
@@ -100,7 +100,7 @@ export const gather = <Row>(
   const within = cursors(order, window, sorts('found', order), sql.ref('found.id'));
   return sql`with drawn as materialized (${drawnBy(driver, most)}),
     found as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${drawnMatches(wanted)}
-      where ${and([...seenRow(wanted), sql`(select count(*) from drawn) <= ${sql.lit(most)}`])})
+      where (select count(*) from drawn) <= ${sql.lit(most)})
     select page.*, (select count(*) from found) as total, (select count(*) from drawn) as drawn
     from (select 1) one left join lateral (select * from found where ${and(within)}
       ${sorted('found', order, order.ascending !== (window.backwards ?? false))} ${limit(window)}) page on true`;
@@ -118,10 +118,7 @@ export const readAll = <Row>(wanted: Wanted<Row>, window: Window): RawBuilder<un
 export const byProject = <Row>(wanted: Wanted<Row>, window: Window): RawBuilder<unknown> => {
   const { table, order, conditions, visible } = wanted;
   const up = order.ascending !== (window.backwards ?? false);
-  const { range, by } =
-    order.column === null || order.missing !== null
-      ? byKeys(wanted, window, [sql`${sql.ref(`${table}.project_id`)} = projects.id`])
-      : lane(wanted, window, [{ column: 'project_id', value: sql`projects.id`, isCondition: false }]);
+  const { range, by } = byKeys(wanted, window, [sql`${sql.ref(`${table}.project_id`)} = projects.id`]);
   return sql`select found.*, ${UNCOUNTED}
     from (select ${sql.raw(visible?.row ? 'projects.*' : 'projects.id')} from projects where ${and(ofProject(wanted))} offset 0) projects cross join lateral (
       select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])} from ${sql.table(table)} where ${and([...range, ...conditions, ...seenRow(wanted)])}
@@ -144,8 +141,7 @@ export const countingDrawn = <Row>(
 ): RawBuilder<unknown> =>
   sql`with drawn as materialized (${drawnBy(driver, most)})
     select (select count(*) from drawn) as drawn, ${SEEN} as seen, count(*) as count
-    from (select 1 from ${drawnMatches(wanted)} where ${and(seenRow(wanted))}
-      limit ${sql.lit(atMost)}) counted`;
+    from (select 1 from ${drawnMatches(wanted)} limit ${sql.lit(atMost)}) counted`;
 
 const UNCOUNTED = sql`null::bigint as total, null::bigint as drawn`;
 
@@ -170,13 +166,15 @@ const seenMatchOf = <Row>(wanted: Wanted<Row>, found: string): RawBuilder<unknow
 
 /**
  * Also looks up the project of each row, and remembers it for the next one. Postgres would otherwise judge all projects
- * of the hub, because it expects many rows.
+ * of the hub, because it expects many rows. The condition on both rows has a subquery of its own, because with it in the
+ * join Postgres would not remember the project.
  */
 const drawnMatches = <Row>(wanted: Wanted<Row>): RawBuilder<unknown> => {
   const rows = sql`drawn cross join lateral ${matchOf(wanted, 'drawn')}`;
   if (wanted.visible === null) return rows;
   return sql`${rows} cross join lateral (select * from projects
-    where projects.id = ${sql.ref(`${wanted.table}.project_id`)} and ${and(ofProject(wanted, true))} offset 0) projects`;
+    where projects.id = ${sql.ref(`${wanted.table}.project_id`)} and ${and(ofProject(wanted, true))} offset 0) projects
+    ${wanted.visible.row ? sql`cross join lateral (select where ${wanted.visible.row} offset 0) seen` : sql``}`;
 };
 
 const seenRow = <Row>({ visible }: Wanted<Row>): RawBuilder<unknown>[] => (visible?.row ? [visible.row] : []);
