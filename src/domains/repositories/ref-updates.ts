@@ -137,7 +137,13 @@ export const recordUpdates = async (
 ): Promise<void> => {
   const { updates } = described;
   if (updates.length === 0) return;
-  await tx.db.selectFrom('projects').select('id').where('id', '=', projectId).forNoKeyUpdate().execute();
+  // A push of many refs leaves many files, as many pushes do.
+  const weight = Math.ceil(updates.length / REFS_OF_A_PUSH);
+  await sql`
+    with locked as materialized (select id from projects where id = ${projectId} for no key update)
+    insert into repository_upkeep (project_id, pushes_since_gc) select id, ${weight}::int from locked
+    on conflict (project_id) do update set
+      pushes_since_gc = repository_upkeep.pushes_since_gc + excluded.pushes_since_gc`.execute(tx.db);
   const [before, { push_event_hooks_limit: limit }, users, found] = await Promise.all([
     findProject(asHub(tx), { id: projectId }),
     getSettings(tx),
@@ -183,12 +189,6 @@ export const recordUpdates = async (
   if (!updates.every((update) => bringsNothing(described, update, project))) {
     tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
   }
-  // A push of many refs leaves many files, as many pushes do.
-  const weight = Math.ceil(updates.length / REFS_OF_A_PUSH);
-  await sql`
-    insert into repository_upkeep (project_id, pushes_since_gc) values (${project.id}, ${weight})
-    on conflict (project_id) do update set
-      pushes_since_gc = repository_upkeep.pushes_since_gc + excluded.pushes_since_gc`.execute(tx.db);
 };
 
 /** Returns whether the ref is new and only names commits that a branch contains. Statistics do not change then. */
