@@ -6,7 +6,7 @@ import { lockArtifactsOf, type PipelineRef, unlockOutdated } from '#domains/ci/l
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Tx } from '#platform/context.ts';
-import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
+import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 
 /** The statuses in which a pipeline makes older ones of its branch or tag outdated. */
@@ -18,7 +18,7 @@ const ENDED: ReadonlySet<string> = new Set(['success', 'failed', 'canceled', 'sk
  */
 export const followLocks = defineFollower({
   name: 'artifacts.locks',
-  delayMs: AFTER_HOOKS_MS,
+  delayMs: BOOKKEEPING_MS,
   payloads: false,
   wants: ({ kind }) =>
     kind === pipelineCreated.kind || kind === pipelineUpdated.kind || kind === repositoryUpdated.kind,

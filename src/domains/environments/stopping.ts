@@ -6,7 +6,7 @@ import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
 import type { EventRow } from '#platform/events.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { stopEnvironment } from './commands.ts';
@@ -18,7 +18,7 @@ import { stopEnvironment } from './commands.ts';
  */
 export const followEnds = defineFollower({
   name: 'environments.ends',
-  delayMs: 100,
+  delayMs: BOOKKEEPING_MS,
   payloads: false,
   wants: ({ kind }) =>
     kind === repositoryUpdated.kind || kind === mergeRequestClosed.kind || kind === mergeRequestMerged.kind,

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
 
 /**
  * Events that do not count as project activity: transfers, changes of webhooks, stars, the deletion, and what runners do
@@ -17,7 +17,7 @@ export const hasPendingActivity = sql<boolean>`exists (
 /** Moves `last_activity_at` of the projects that the events concern. */
 export const projectActivity = defineFollower({
   name: NAME,
-  delayMs: 100,
+  delayMs: BOOKKEEPING_MS,
   payloads: false,
   wants: ({ kind, project_id }) => project_id !== null && !QUIET.test(kind),
   handle: async (tx, events) => {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { PRIVATE } from '#domains/access/model.ts';
-import { defineFollower } from '#platform/event-log/followers.ts';
+import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
 
 /** Event kinds that count as contributions. */
 const CONTRIBUTIONS =
@@ -16,7 +16,7 @@ const WORK_ON_CODE = /^(push|merge_request)\./;
  */
 export const projectContributions = defineFollower({
   name: 'projects.contributions',
-  delayMs: 100,
+  delayMs: BOOKKEEPING_MS,
   payloads: false,
   wants: ({ kind, project_id }) => project_id !== null && CONTRIBUTIONS.test(kind),
   handle: async (tx, events) => {

@@ -38,6 +38,9 @@ export interface Follower {
  */
 export const AFTER_HOOKS_MS = 20;
 
+/** The `delayMs` of bookkeeping. Pushes over the API that follow each other then share its transactions. */
+export const BOOKKEEPING_MS = 100;
+
 export const defineFollower = (follower: Follower): Follower => follower;
 
 export interface RunningFollowers {

@@ -7,7 +7,7 @@ import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
-import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
+import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestMerged } from '../events.ts';
@@ -19,7 +19,7 @@ import { issuesClosedBy, referencesIn } from '../references.ts';
 /** Closes the issues that merged merge requests and commits pushed to default branches name. */
 export const followClosings = defineFollower({
   name: 'merge_requests.closings',
-  delayMs: AFTER_HOOKS_MS,
+  delayMs: BOOKKEEPING_MS,
   payloads: false,
   wants: ({ kind }) => kind === mergeRequestMerged.kind || kind === repositoryUpdated.kind,
   handle: async (tx, events) => {
