@@ -14,6 +14,8 @@ const SOAK = ['test/**/*.soak.test.ts'];
 /** The path for the results as JSON, which `.ci/run` reads. */
 const results = process.env.TEST_RESULTS;
 const json: ['json', { outputFile: string }][] = results ? [['json', { outputFile: results }]] : [];
+/** `.ci/run` runs all tests at once, and workers then keep their modules between both kinds. */
+const together = results !== undefined;
 
 export default defineConfig({
   plugins: [
@@ -27,10 +29,13 @@ export default defineConfig({
   ],
   test: {
     projects: [
-      { extends: true, test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: [...KITS, ...SOAK] } },
+      {
+        extends: true,
+        test: { name: 'hub', include: ['test/**/*.test.ts'], exclude: together ? KITS : [...KITS, ...SOAK] },
+      },
       // Long tests: crashes, sweeps, torture, browsers, third-party clients. Only `npm run test:soak` runs them, `npm test`
       // does not.
-      { extends: true, test: { name: 'soak', include: SOAK } },
+      { extends: true, test: { name: 'soak', include: together ? [] : SOAK } },
       // These tests declare routes and types of their own, which the hub of another file must not see.
       { extends: true, test: { name: 'kits', include: KITS, exclude: SOAK, isolate: true } },
     ],

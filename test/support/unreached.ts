@@ -17,8 +17,7 @@ export default class Unreached implements Reporter {
   async onTestRunStart(specifications: readonly TestSpecification[]): Promise<void> {
     const vitest = this.#vitest;
     if (!vitest || vitest.config.watch || vitest.config.testNamePattern || vitest.config.shard) return;
-    const names = new Set(vitest.projects.map(({ name }) => name));
-    if (!['hub', 'kits', 'soak'].every((name) => names.has(name))) return;
+    if (vitest.config.project.length > 0) return;
     this.#whole = (await vitest.globTestSpecifications()).length === specifications.length;
   }
 
