@@ -1,3 +1,5 @@
+import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
+
 /** The answer to a REST request. */
 export interface Answer<T = unknown> {
   readonly status: number;
@@ -20,6 +22,12 @@ export interface GraphqlAnswer {
 }
 
 type Body = Record<string, unknown> | readonly unknown[] | FormData | URLSearchParams;
+
+/** Keeps connections between requests, as `fetch` does. */
+const agent = new Agent({ keepAlive: true });
+const decoder = new TextDecoder();
+/** What `fetch` sends too. */
+const COMMON_HEADERS = { accept: '*/*', 'user-agent': 'node' };
 
 /**
  * Talks to the hub over HTTP with a token, as a user's tools do.
@@ -59,31 +67,45 @@ export class Client {
   }
 
   async request(method: string, path: string, body?: Body, headers: Record<string, string> = {}): Promise<Answer> {
-    const response = await this.fetch(method, path, body, headers);
-    const text = await response.text();
-    const isJson = (response.headers.get('content-type') ?? '').includes('json');
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: isJson && text !== '' ? JSON.parse(text) : text,
-    };
+    if (isForm(body)) {
+      const response = await this.fetch(method, path, body, headers);
+      return toAnswer(response.status, response.headers, await response.text());
+    }
+    const text = body && JSON.stringify(body);
+    // A sweep sends ten thousand requests, and `fetch` takes three times the CPU time of `node:http`.
+    const outgoing = send(this.#urlOf(path), {
+      method,
+      agent,
+      headers: {
+        ...COMMON_HEADERS,
+        ...(await this.#headersFor(body)),
+        ...(text === undefined ? {} : { 'content-length': String(Buffer.byteLength(text)) }),
+        ...headers,
+      },
+    });
+    outgoing.end(text);
+    const response = await responseTo(outgoing);
+    const received = await bytesOf(response);
+    return toAnswer(response.statusCode ?? 0, headersOf(response), decoder.decode(received));
   }
 
   /** Returns the raw response, for downloads and streams. */
   async fetch(method: string, path: string, body?: Body, headers: Record<string, string> = {}): Promise<Response> {
-    const token = await this.#token();
-    const isForm = body instanceof FormData || body instanceof URLSearchParams;
-    const below = path.startsWith('/-/') || path.startsWith('/api/') ? path : `/api/v4${path}`;
-    return fetch(path.startsWith(this.#url) ? path : this.#url + below, {
+    return fetch(this.#urlOf(path), {
       method,
       redirect: 'manual',
-      headers: {
-        ...(token === null ? {} : { 'private-token': token }),
-        ...(body && !isForm ? { 'content-type': 'application/json' } : {}),
-        ...headers,
-      },
-      ...(body ? { body: isForm ? body : JSON.stringify(body) } : {}),
+      headers: { ...(await this.#headersFor(body)), ...headers },
+      ...(body ? { body: isForm(body) ? body : JSON.stringify(body) } : {}),
     });
+  }
+
+  #urlOf(path: string): string {
+    const below = path.startsWith('/-/') || path.startsWith('/api/') ? path : `/api/v4${path}`;
+    return path.startsWith(this.#url) ? path : this.#url + below;
+  }
+
+  async #headersFor(body: Body | undefined): Promise<Record<string, string>> {
+    return { ...(await this.headers()), ...(body && !isForm(body) ? { 'content-type': 'application/json' } : {}) };
   }
 
   /** Runs a GraphQL query or mutation. */
@@ -98,3 +120,32 @@ export class Client {
     return token === null ? {} : { 'private-token': token };
   }
 }
+
+const isForm = (body: Body | undefined): body is FormData | URLSearchParams =>
+  body instanceof FormData || body instanceof URLSearchParams;
+
+const responseTo = (outgoing: ClientRequest): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    outgoing.once('response', resolve);
+    outgoing.once('error', reject);
+  });
+
+const bytesOf = (response: IncomingMessage): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.once('end', () => resolve(Buffer.concat(chunks)));
+    response.once('error', reject);
+  });
+
+const headersOf = ({ rawHeaders }: IncomingMessage): Headers => {
+  const headers = new Headers();
+  for (let index = 1; index < rawHeaders.length; index += 2)
+    headers.append(rawHeaders[index - 1] ?? '', rawHeaders[index] ?? '');
+  return headers;
+};
+
+const toAnswer = (status: number, headers: Headers, text: string): Answer => {
+  const isJson = (headers.get('content-type') ?? '').includes('json');
+  return { status, headers, body: isJson && text !== '' ? JSON.parse(text) : text };
+};
