@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,6 +10,7 @@ import { toJson } from '#domains/ci-config/values.ts';
 import { parseYaml } from '#domains/ci-config/yaml.ts';
 import { remoteOf } from '../repositories/support.ts';
 import { useApp } from '../support/app.ts';
+import type { Answer } from '../support/client.ts';
 import { runGit } from '../support/git.ts';
 
 /**
@@ -49,8 +50,25 @@ const previewedJob = z.object({
 });
 
 let folder = '';
+let tree = '';
+let lint: (options: object) => Promise<Answer>;
+// One project for all files: a push of each costs more than comparing it.
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'millrace-corpus-'));
+  tree = join(folder, 'tree');
+  await mkdir(tree);
+  await cp(CORPUS, tree, { recursive: true });
+  await runGit(tree, 'init', '-q', '-b', 'main');
+  await runGit(tree, 'add', '.');
+  await runGit(tree, 'commit', '-qm', 'Add CI files');
+  const owner = await app().make.user();
+  const project = await app().make.project({}, owner);
+  await runGit(tree, 'push', '-q', await remoteOf(app(), project, owner), 'main');
+  await runGit(tree, 'remote', 'add', 'origin', 'git@git.example.org:group/project.git');
+  lint = (options) =>
+    app()
+      .as(owner)
+      .post(`/projects/${project.id}/ci/lint`, { include_jobs: true, ...options });
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
@@ -87,30 +105,17 @@ describe('a CI file means the same as to gitlab-ci-local', async () => {
   const files = (await readdir(CORPUS)).filter((name) => name.endsWith('.yml'));
 
   it.each(files)('%s', async (file) => {
-    const tree = join(folder, file);
-    await mkdir(tree);
-    await cp(CORPUS, tree, { recursive: true });
-    await cp(join(CORPUS, file), join(tree, '.gitlab-ci.yml'));
-    await runGit(tree, 'init', '-q', '-b', 'main');
-    await runGit(tree, 'add', '.');
-    await runGit(tree, 'commit', '-qm', 'Add a CI file');
-    const owner = await app().make.user();
-    const project = await app().make.project({}, owner);
-    await runGit(tree, 'push', '-q', await remoteOf(app(), project, owner), 'main');
-    await runGit(tree, 'remote', 'add', 'origin', 'git@git.example.org:group/project.git');
-
     const theirs = async (option: string): Promise<string> => {
       const state = join(folder, `state-${file}`);
-      const options = [option, '--state-dir', state, '--json-schema-validation=false'];
+      const options = [option, '--file', file, '--state-dir', state, '--json-schema-validation=false'];
       const { stdout } = await run(process.execPath, [program, ...options], { cwd: tree });
       // Warnings come first.
       const start = option === '--preview' ? '---' : '[';
       const lines = stdout.split('\n');
       return lines.slice(lines.findIndex((line) => line.startsWith(start))).join('\n');
     };
-    const { body: simulated } = await app()
-      .as(owner)
-      .get(`/projects/${project.id}/ci/lint?dry_run=true&include_jobs=true`);
+    const content = await readFile(join(tree, file), 'utf8');
+    const { body: simulated } = await lint({ content, dry_run: true });
     expect(simulated.errors).toEqual([]);
 
     const expected = listed.parse(JSON.parse(await theirs('--list-json'))).filter(({ when }) => when !== 'never');
@@ -130,7 +135,7 @@ describe('a CI file means the same as to gitlab-ci-local', async () => {
     );
 
     const preview = previewed.parse(toJson(parseYaml(await theirs('--preview')).documents[0] ?? null));
-    const { body: checked } = await app().as(owner).get(`/projects/${project.id}/ci/lint?include_jobs=true`);
+    const { body: checked } = await lint({ content });
     const merged = previewed.parse(toJson(parseYaml(checked.merged_yaml).documents[0] ?? null));
     for (const job of checked.jobs) {
       const base = nameInFile(job.name);
