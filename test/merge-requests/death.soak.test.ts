@@ -38,7 +38,9 @@ const dieAt = async (deadly: number, actor: Actor, work: (ctx: Context) => Promi
   const mortal =
     <A extends readonly unknown[], R>(run: (...args: A) => Promise<R>) =>
     async (...args: A): Promise<R> => {
-      await step();
+      // What lasts is only written inside of `run`. So death before a later call leaves what death after the call
+      // before it left, and is not played again.
+      if (steps === 0) await step();
       const result = await run(...args);
       await step();
       return result;
