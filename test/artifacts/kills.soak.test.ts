@@ -15,8 +15,8 @@ import { type Process, startProcess } from '../system/process.ts';
 import { randomFrom } from '../torture/bounded.ts';
 import { zipOf } from './support.ts';
 
-/** Each round starts a hub, which is what costs most. More rounds find rarer moments. */
-const ROUNDS = Number(process.env.MILLRACE_KILLS ?? 6);
+/** Each round starts a hub, which is what costs most. More rounds find rarer moments: `MILLRACE_KILLS=50`. */
+const ROUNDS = Number(process.env.MILLRACE_KILLS ?? 3);
 const UPLOADS_PER_ROUND = 4;
 const SEED = 13;
 

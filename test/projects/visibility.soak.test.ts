@@ -7,7 +7,7 @@ import type { Client } from '../support/client.ts';
 // Tests who sees which projects on random forests of groups with shares, roles and visibilities. A model repeats the
 // rules over plain lists. Every list and every single read has to agree with the model.
 
-const RUNS = Number(process.env.VISIBILITY_RUNS ?? 12);
+const RUNS = Number(process.env.VISIBILITY_RUNS ?? 5);
 const PAST = '2020-01-01';
 const FUTURE = '2999-01-01';
 /** The number of users. The last one is external. */
