@@ -42,6 +42,8 @@ export const findSamples = async (pool: pg.Pool): Promise<Samples> => {
     topic: WATCHED.rareTopic,
     with_programming_language: WATCHED.rareLanguage,
     ref: 'main',
+    trigger: 'push_events',
+    status: 'successful',
     fullPath: values.get('full_path') ?? '',
   };
   for (const [name, value] of Object.entries(fixed)) values.set(name, value);
@@ -55,7 +57,7 @@ export const sampleOf = (
   type: { readonly kind: string; readonly options?: readonly string[] | undefined },
 ): string | null => {
   const known = values.get(name) ?? values.get(name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
-  if (known !== undefined) return known;
+  if (known !== undefined && (!type.options?.length || type.options.includes(known))) return known;
   if (type.options?.length) return type.options[0] ?? null;
   if (type.kind === 'boolean') return 'true';
   if (/username$/i.test(name)) return PEOPLE.few.username;

@@ -23,13 +23,16 @@ export { type Driver, isBelowGroup, type Listed, type ListPlace, type Order, typ
 
 /** After this many rows a walk treats the matches as rare and stops. */
 const NEAR = 2_000;
+/** The same for a group: of all rows, and if only those of its projects are looked up. */
+const NEAR_GROUP = 500;
+const NEAR_IN_GROUP = 20_000;
 /** The most rows of a driver that are looked up for a page before and after a walk, and for a count. */
 const FEW_DRAWN = 500;
 const MOST_DRAWN = 10_000;
 const MOST_COUNTED = 20_000;
 
-/** `walk`, `all`, or the index of a driver. */
-type Way = 'walk' | 'all' | number;
+/** `walk`, `walk in group`, `all`, or the index of a driver. */
+type Way = 'walk' | 'walk in group' | 'all' | number;
 
 /** Remembers for a minute which way found a list. This affects only the cost, never the result. */
 const ways = defineCache<string, Way>({ name: 'ways of issue and merge request lists', limit: 2_000, ttlMs: 60_000 });
@@ -59,6 +62,9 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   const { actor } = ctx;
   const { table, place, order, drivers, columns } = sought;
   const list = `${table}|${actor.userId}|${actorShape(actor)}${actor.job?.projectId ?? ''}|${JSON.stringify([place, sought.filter])}`;
+  /** Whether the index of the order has the project. */
+  const isInGroup =
+    place.group_id !== undefined && !order.ranked && sought.prefix.every(({ column }) => column === 'state');
   let total: number | null = null;
   /** The snapshot that the page was read from (platform/db/known-counts.ts). */
   let seen: string | null = null;
@@ -74,11 +80,11 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   const drivenBy = ({ conditions = sought.conditions }: Driver): Wanted<Row> => ({ ...sought, conditions });
 
   /** Returns null if the walk stops before it finds the whole page. */
-  const walked = async (window: Window): Promise<readonly Found<Row>[] | null> => {
+  const walked = async (window: Window, inGroup: boolean): Promise<readonly Found<Row>[] | null> => {
     let isWhole = true;
     const rowsOf = async (wanted: Wanted<Row>, part: Window) => {
-      const most = near(part);
-      const rows = await readPage(wanted, part, walk(wanted, part, most));
+      const most = near(part, inGroup ? NEAR_IN_GROUP : isInGroup ? NEAR_GROUP : NEAR);
+      const rows = await readPage(wanted, part, walk(wanted, part, most, inGroup));
       const found = matchesOf(rows);
       // A short page is the end of the list if the walk reached the end of the index.
       if (found.length < part.limit && (rows[0]?.drawn ?? most) >= most) isWhole = false;
@@ -111,9 +117,9 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   /** Returns null if this way does not find the whole page. */
   const tryWay = async (way: Way, window: Window, most = MOST_DRAWN): Promise<readonly Found<Row>[] | null> => {
     const read = (page: RawBuilder<unknown>) => readPage(sought, window, page);
-    if (way === 'walk') {
+    if (way === 'walk' || way === 'walk in group') {
       const { ranked } = order;
-      if (!ranked) return walked(window);
+      if (!ranked) return walked(window, way === 'walk in group');
       const rows = await read(
         walkRanked(sought, window, ranked, ranked.ids(place.project_id), MOST_DRAWN, near(window)),
       );
@@ -141,6 +147,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
           .slice(0, sought.countDrivers)
           .flatMap(({ readsAll }, way) => (readsAll ? [] : [[way, FEW_DRAWN] as const])),
         ['walk'],
+        ...(isInGroup ? [['walk in group'] as const] : []),
         ...drivers.map((_, way) => [way] as const),
         ['all'],
       ];
@@ -178,5 +185,5 @@ const matchesOf = <Row extends Listed>(rows: readonly Found<Row>[]): readonly Fo
   rows.filter(({ id }) => id !== null);
 
 /** Returns how many rows to walk, as a power of two: each value needs a statement of its own. */
-const near = ({ limit, offset = 0 }: Window): number =>
-  Math.max(NEAR, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));
+const near = ({ limit, offset = 0 }: Window, least = NEAR): number =>
+  Math.max(least, 2 ** Math.ceil(Math.log2(20 * (limit + offset))));

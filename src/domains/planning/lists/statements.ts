@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
-import type { Order, OrderColumn, Prefix, Ranked, Wanted } from './model.ts';
+import type { ListPlace, Order, OrderColumn, Prefix, Ranked, Wanted } from './model.ts';
 
 // Decision 41 explains how a page is found. Each statement first finds ids and sort keys. The columns are then joined to
 // the page that is left.
@@ -19,20 +19,25 @@ export const pageStatement = <Row>(
 
 /**
  * Walks along the index of the order, and checks each row until the page is full. Ends after `most` rows, so that the
- * page may be short: then `drawn` says how many rows there were, in a row without an id if none matches.
+ * page may be short: then `drawn` says how many rows there were, in a row without an id if none matches. With `inGroup`,
+ * the projects of the group are read first, and no other row is looked up: the index has the project.
  */
-export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number): RawBuilder<unknown> => {
+export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number, inGroup = false): RawBuilder<unknown> => {
   const { table, order, place, prefix, conditions, ranges, visible } = wanted;
   const { range, by, columns } = lane(wanted, window, prefix);
   // Only columns of the index, which makes following it cheaper than sorting the project by any other index.
-  const index = sql`(select ${sql.join(columns.map((name) => sql.ref(name)))} from ${sql.table(table)}
+  const read = inGroup ? [...columns, 'project_id'] : columns;
+  const index = sql`(select ${sql.join(read.map((name) => sql.ref(name)))} from ${sql.table(table)}
     where ${and([...range, ...ranges])} order by ${by} limit ${sql.lit(most)})`;
   // The rest of each row is looked up until the page is full, unless the index has all that the filter reads.
   const covered = prefix.filter(({ isCondition }) => isCondition).length + ranges.length;
   const isCovered = visible === null && place.project_id !== undefined && conditions.length === covered;
   const [walked, rows] = isCovered
     ? [table, sql`${index} ${sql.table(table)} where ${and(matches(wanted))}`]
-    : ['walked', sql`${index} walked cross join lateral ${seenMatchOf(wanted, 'walked')}`];
+    : [
+        'walked',
+        sql`${inGroup ? ofGroup(index, place) : index} walked cross join lateral ${seenMatchOf(wanted, 'walked')}`,
+      ];
   const up = order.ascending !== (window.backwards ?? false);
   // Counted only for a short page, because it reads the index to the end.
   return sql`with page as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])}
@@ -41,6 +46,11 @@ export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number): Ra
       case when (select count(*) from page) < ${sql.lit(window.limit)} then (select count(*) from ${index} every) end as drawn
     from (select 1) one left join page on true`;
 };
+
+/** `case` keeps Postgres from joining, which would lose the order: it hashes the projects. */
+const ofGroup = (index: RawBuilder<unknown>, { group_id, directly }: ListPlace): RawBuilder<unknown> =>
+  sql`(select * from ${index} every where case when every.project_id in (
+    select projects.id from projects where ${isBelowGroup(sql`${group_id}::bigint`, !directly)}) then true end)`;
 
 /**
  * For a computed order: sorts the ranked rows that match, walks along the others by id, and merges both. Above
