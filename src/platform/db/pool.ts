@@ -53,6 +53,8 @@ export const createPool = ({ connectionString, max, applicationName, sessionSett
     connectionTimeoutMillis: 10_000,
   });
   pool.on('connect', prepareStatements);
+  // A new pool holds no statements yet. In tests, each hub of a process would otherwise use up the names of the next.
+  names.clear();
   return tolerateLosses(pool);
 };
 
