@@ -1,7 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Notifier } from '#domains/hooks/delivery/notifier.ts';
 import type { RecordedHook } from '#domains/hooks/delivery/record.ts';
-import { until } from '../support/until.ts';
 
 const NONE: ReadonlySet<number> = new Set();
 const hook = (id: number, ...attempt_ids: number[]): RecordedHook => ({
@@ -30,6 +29,8 @@ const openNotifier = (everyMs: number) => {
 };
 
 describe('notifications of deliveries', () => {
+  afterEach(() => vi.useRealTimers());
+
   it('are sent at once after a pause, and then collected', async () => {
     const { notifier, record, later } = openNotifier(60_000);
     expect(record(NONE, hook(1, 10), hook(2, 11))).toEqual([
@@ -44,13 +45,14 @@ describe('notifications of deliveries', () => {
   });
 
   it('include the collected attempts once each, even if no further attempt follows', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     const { notifier, record, later } = openNotifier(20);
     record(NONE, hook(1, 1));
     record(NONE, hook(1, 2));
     record(NONE, hook(1, 3));
-    await until('it is idsOf', () => later.length > 0);
-    await notifier.stop();
+    await vi.advanceTimersByTimeAsync(20);
     expect(later).toEqual([[1, 2, 3]]);
+    await notifier.stop();
   });
 
   it('are sent at once for failures, with the attempts collected before', () => {
