@@ -37,6 +37,13 @@ export const listIssues = (ctx: Context, scope: IssueScope, filter: IssueFilter 
   return issuesIn(ctx, filter, { project_id: project.id }, visible);
 };
 
+/** Lists the issues of the milestone that the caller can see. The caller checks access to the milestone. */
+export const listIssuesOfMilestone = (
+  ctx: Context,
+  { id, project_id }: { readonly id: number; readonly project_id: number | null },
+  filter: IssueFilter,
+): List<IssueRow> => issuesIn(ctx, { ...filter, milestone_id: id }, project_id === null ? {} : { project_id });
+
 type ParentKind = 'project' | 'group' | 'group_alone';
 
 /** Lists the issues of many projects or groups at once. */

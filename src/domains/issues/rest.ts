@@ -25,7 +25,7 @@ import {
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
 import type { IssueFilter, Named } from './lists/filter.ts';
-import { type IssueScope, listIssues } from './lists.ts';
+import { type IssueScope, listIssues, listIssuesOfMilestone } from './lists.ts';
 import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue } from './queries.ts';
 import { type IssueRecordOptions, issueRecord, toIssue, toIssues } from './record.ts';
@@ -233,8 +233,8 @@ function milestoneIssues(kind: ContainerKind, path: '/groups/:id' | '/projects/:
     item: issueRecord,
     run: async (ctx, { id, milestone_id, state }, page) => {
       const { milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
-      const filter = { milestone_id: milestone.id, state: state === 'all' ? null : state };
-      const found = await readPage(listIssues(ctx, 'everywhere', filter), page);
+      const filter = { state: state === 'all' ? null : state };
+      const found = await readPage(listIssuesOfMilestone(ctx, milestone, filter), page);
       return { ...found, items: await toIssues(ctx, found.items) };
     },
   });

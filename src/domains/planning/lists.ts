@@ -26,13 +26,16 @@ const NEAR = 2_000;
 /** The same for a group: of all rows, and if only those of its projects are looked up. */
 const NEAR_GROUP = 500;
 const NEAR_IN_GROUP = 20_000;
+/** The same before each project is asked for its first matches. */
+const FAR = 32_768;
 /** The most rows of a driver that are looked up for a page before and after a walk, and for a count. */
 const FEW_DRAWN = 500;
 const MOST_DRAWN = 10_000;
 const MOST_COUNTED = 20_000;
 
-/** `walk`, `walk in group`, `all`, or the index of a driver. */
-type Way = 'walk' | 'walk in group' | 'all' | number;
+/** A walk, `all`, or the index of a driver. */
+type Way = Walk | 'all' | number;
+type Walk = 'walk' | 'walk in group' | 'walk far';
 
 /** Remembers for a minute which way found a list. This affects only the cost, never the result. */
 const ways = defineCache<string, Way>({ name: 'ways of issue and merge request lists', limit: 2_000, ttlMs: 60_000 });
@@ -65,6 +68,8 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   /** Whether the index of the order has the project. */
   const isInGroup =
     place.group_id !== undefined && !order.ranked && sought.prefix.every(({ column }) => column === 'state');
+  /** Whether the last way reads all projects of the place. */
+  const isByProject = place.project_id === undefined && (!actor.isAdmin || place.group_id !== undefined);
   let total: number | null = null;
   /** The snapshot that the page was read from (platform/db/known-counts.ts). */
   let seen: string | null = null;
@@ -80,11 +85,12 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   const drivenBy = ({ conditions = sought.conditions }: Driver): Wanted<Row> => ({ ...sought, conditions });
 
   /** Returns null if the walk stops before it finds the whole page. */
-  const walked = async (window: Window, inGroup: boolean): Promise<readonly Found<Row>[] | null> => {
+  const walked = async (window: Window, way: Walk): Promise<readonly Found<Row>[] | null> => {
     let isWhole = true;
+    const least = { walk: isInGroup ? NEAR_GROUP : NEAR, 'walk in group': NEAR_IN_GROUP, 'walk far': FAR }[way];
     const rowsOf = async (wanted: Wanted<Row>, part: Window) => {
-      const most = near(part, inGroup ? NEAR_IN_GROUP : isInGroup ? NEAR_GROUP : NEAR);
-      const rows = await readPage(wanted, part, walk(wanted, part, most, inGroup));
+      const most = near(part, least);
+      const rows = await readPage(wanted, part, walk(wanted, part, most, way === 'walk in group'));
       const found = matchesOf(rows);
       // A short page is the end of the list if the walk reached the end of the index.
       if (found.length < part.limit && (rows[0]?.drawn ?? most) >= most) isWhole = false;
@@ -117,9 +123,9 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
   /** Returns null if this way does not find the whole page. */
   const tryWay = async (way: Way, window: Window, most = MOST_DRAWN): Promise<readonly Found<Row>[] | null> => {
     const read = (page: RawBuilder<unknown>) => readPage(sought, window, page);
-    if (way === 'walk' || way === 'walk in group') {
+    if (way === 'walk' || way === 'walk in group' || way === 'walk far') {
       const { ranked } = order;
-      if (!ranked) return walked(window, way === 'walk in group');
+      if (!ranked) return walked(window, way);
       const rows = await read(
         walkRanked(sought, window, ranked, ranked.ids(place.project_id), MOST_DRAWN, near(window)),
       );
@@ -127,8 +133,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
     }
     const driver = way === 'all' ? undefined : drivers[way];
     if (!driver) {
-      const isLarge = place.project_id !== undefined || (actor.isAdmin && place.group_id === undefined);
-      return read(isLarge ? readAll(sought, window) : byProject(sought, window));
+      return read(isByProject ? byProject(sought, window) : readAll(sought, window));
     }
     const rows = await read(gather(drivenBy(driver), window, driver.ids, most));
     const [first] = rows;
@@ -149,6 +154,7 @@ export const findListed = <Row extends Listed>(ctx: Context, sought: Sought<Row>
         ['walk'],
         ...(isInGroup ? [['walk in group'] as const] : []),
         ...drivers.map((_, way) => [way] as const),
+        ...(isByProject && !order.ranked ? [['walk far'] as const] : []),
         ['all'],
       ];
       // A later page may be short, and then no walk finds it. That says nothing about the first page.

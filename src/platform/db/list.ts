@@ -63,7 +63,7 @@ export const listOf = <Tables extends keyof DB, Row>(
 /** Selects the rows of the window from `query`, sorted by `keys`. */
 export const windowOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
-  keys: readonly SortKey<Row>[],
+  keys: readonly { readonly by: RawBuilder<unknown> }[],
   direction: SortDirection,
   { limit, offset = 0, after, before, backwards = false }: Window,
 ): SelectQueryBuilder<DB, Tables, Row> => {

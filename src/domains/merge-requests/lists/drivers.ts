@@ -23,7 +23,9 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
   const linked = (from: RawBuilder<unknown>) => add(sql`select held.merge_request_id as id from ${from}`);
 
   if (filter.iids && project_id !== undefined) {
-    const ids = sql`select mr.id from merge_requests mr where ${inProject} and mr.iid = any (${filter.iids}::bigint[])`;
+    // Each number is looked up by itself: for several, Postgres would read all of the project.
+    const ids = sql`select held.id from unnest(${filter.iids}::bigint[]) wanted (iid) cross join lateral (
+      select mr.id from merge_requests mr where ${inProject} and mr.iid = wanted.iid offset 0) held`;
     drivers.push({ ids });
   }
   if (filter.commit_sha !== undefined) {
@@ -64,6 +66,7 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
   const deployments = deploymentsOf(filter);
   if (deployments)
     linked(project_id === undefined ? deployments : sql`${deployments} and d.project_id = ${project_id}`);
+  if (filter.draft) rows(sql`mr.draft`);
   if (filter.merge_user) anywhere(sql`mr.merge_user_id = ${idOf(filter.merge_user)}`);
   if (filter.source_project_id != null) anywhere(sql`mr.source_project_id = ${filter.source_project_id}`);
   if (filter.target_branches) rows(sql`mr.target_branch = any (${filter.target_branches}::text[])`);

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
-import type { ListPlace, Order, OrderColumn, Prefix, Ranked, Wanted } from './model.ts';
+import type { ListPlace, Order, Prefix, Ranked, Wanted } from './model.ts';
 
 // Decision 41 explains how a page is found. Each statement first finds ids and sort keys. The columns are then joined to
 // the page that is left.
@@ -24,7 +24,7 @@ export const pageStatement = <Row>(
  */
 export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number, inGroup = false): RawBuilder<unknown> => {
   const { table, order, place, prefix, conditions, ranges, visible } = wanted;
-  const { range, by, columns } = lane(wanted, window, prefix);
+  const { range, by, columns, sortedBy } = lane(wanted, window, prefix);
   // Only columns of the index, which makes following it cheaper than sorting the project by any other index.
   const read = inGroup ? [...columns, 'project_id'] : columns;
   const index = sql`(select ${sql.join(read.map((name) => sql.ref(name)))} from ${sql.table(table)}
@@ -41,7 +41,7 @@ export const walk = <Row>(wanted: Wanted<Row>, window: Window, most: number, inG
   const up = order.ascending !== (window.backwards ?? false);
   // Counted only for a short page, because it reads the index to the end.
   return sql`with page as materialized (select ${sql.join([sql.ref(`${table}.id`), ...keys(order)])}
-      from ${rows} order by ${inDirection(walked, columns, up)} ${limit(window)})
+      from ${rows} order by ${inDirection(walked, sortedBy, up)} ${limit(window)})
     select page.*, null::bigint as total,
       case when (select count(*) from page) < ${sql.lit(window.limit)} then (select count(*) from ${index} every) end as drawn
     from (select 1) one left join page on true`;
@@ -77,7 +77,7 @@ export const walkRanked = <Row>(
   if (isOther(after)) within(order.ascending, after);
   if (isOther(before)) within(!order.ascending, before);
   const columns = place.project_id === undefined ? ['id'] : ['project_id', 'id'];
-  // Compared as a row, for the same reason as in `lane`.
+  // Compared as a row: with `project_id = $1` Postgres would expect the few rows of an average project.
   if (place.project_id !== undefined) {
     const row = sql`(${sql.ref(`${table}.project_id`)}, ${rowId})`;
     range.push(sql`${row} >= (${place.project_id}::bigint, 0) and ${row} < (${place.project_id}::bigint + 1, 0)`);
@@ -260,55 +260,34 @@ interface Range {
   readonly by: RawBuilder<unknown>;
 }
 
-/** With the columns of the index that is followed. */
+/** With the columns of the index that is followed, and those of them that are not the same in all rows. */
 interface Lane extends Range {
   readonly columns: readonly string[];
+  readonly sortedBy: readonly string[];
 }
 
-const TIMES = [sql`'-infinity'::timestamptz`, sql`'infinity'::timestamptz`] as const;
-const INTEGERS = [sql`-2147483648`, sql`2147483647`] as const;
-
-/** The least and the largest value of a column. No title is the largest. */
-const EDGES: Readonly<Record<OrderColumn, readonly [RawBuilder<unknown>, RawBuilder<unknown> | null]>> = {
-  created_at: TIMES,
-  updated_at: TIMES,
-  merged_at: TIMES,
-  closed_at: TIMES,
-  title: [sql`''`, null],
-  due_date: [sql`'-infinity'::date`, sql`'infinity'::date`],
-  weight: INTEGERS,
-  relative_position: INTEGERS,
-  id: [sql`0`, sql`9223372036854775807`],
-};
-
 /**
- * Follows the index of `prefix`, the column of the order and the id. The prefix is compared as a part of rows: with
- * `project_id = $1` Postgres would expect the few rows of an average project, and sort those of any other index.
+ * Follows the index of `prefix`, the column of the order and the id. The prefix is not a part of the sort: with it,
+ * Postgres sorted a large project by another index (incremental sort), because it expected the few rows of an average one.
  */
 const lane = <Row>({ table, order }: Wanted<Row>, window: Window, prefix: readonly Prefix[]): Lane => {
   const { backwards = false, after, before } = window;
   const up = order.ascending !== backwards;
   const ordered = order.column ?? 'created_at';
-  const names = [...prefix.map(({ column }) => column), ordered];
-  const columns = ordered === 'id' ? names : [...names, 'id'];
-  const values = prefix.map(({ value }) => value);
-  const row = (of: readonly string[]) => sql`(${sql.join(of.map((name) => sql.ref(`${table}.${name}`)))})`;
-  const range: RawBuilder<unknown>[] = [];
-  const compare = (larger: boolean, cursor: NonNullable<Window['after']>) =>
-    range.push(sql`${row(columns)} ${sql.raw(larger ? '>' : '<')} (${sql.join([...values, ...cursor])})`);
-  if (after) compare(order.ascending, after);
-  if (before) compare(!order.ascending, before);
-  if (prefix.length > 0) {
-    const [least, largest] = EDGES[ordered];
-    range.push(sql`${row(names)} >= (${sql.join([...values, least])})`);
-    // Without a largest value, the range ends before the next value of the prefix.
-    range.push(
-      largest === null
-        ? sql`${row(names)} < (${sql.join([...values.map((value) => sql`${value} + 1`), least])})`
-        : sql`${row(names)} <= (${sql.join([...values, largest])})`,
-    );
-  }
-  return { range, by: inDirection(table, columns, up), columns };
+  const sortedBy = ordered === 'id' ? [ordered] : [ordered, 'id'];
+  const row = sql`(${sql.join(sortedBy.map((name) => sql.ref(`${table}.${name}`)))})`;
+  const compared = (larger: boolean, cursor: NonNullable<Window['after']>) =>
+    sql`${row} ${sql.raw(larger ? '>' : '<')} (${sql.join(cursor)})`;
+  return {
+    range: [
+      ...prefix.map(({ column, value }) => sql`${sql.ref(`${table}.${column}`)} = ${value}`),
+      ...(after ? [compared(order.ascending, after)] : []),
+      ...(before ? [compared(!order.ascending, before)] : []),
+    ],
+    by: inDirection(table, sortedBy, up),
+    sortedBy,
+    columns: [...prefix.map(({ column }) => column), ...sortedBy],
+  };
 };
 
 /** Sorts by the keys of the order, whatever index there is. */
