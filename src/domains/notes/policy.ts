@@ -27,6 +27,10 @@ export const noteIsVisible = (
     select 1 from projects where projects.id = ${project} and ${projectIsMine(actor, REPORTER)}))`;
 };
 
+/** Selects the project of the row `notes` through its issue or merge request, which the index of the notes has. */
+export const projectOfNote = (kind: 'issue' | 'merge_request'): RawBuilder<number> => sql<number>`(
+  select owner.project_id from ${sql.table(`${kind}s`)} owner where owner.id = ${sql.ref(`notes.${kind}_id`)})`;
+
 /** The same in a project that is loaded for the caller. An index has what it checks. */
 export const noteIsVisibleIn = (project: Pick<ProjectRow, 'access_level'>): RawBuilder<boolean> =>
   canReadInternal(project) ? sql<boolean>`true` : sql<boolean>`not notes.confidential`;

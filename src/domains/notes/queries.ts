@@ -6,7 +6,7 @@ import type { DB, Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
-import { noteIsVisible, noteIsVisibleIn } from './policy.ts';
+import { noteIsVisible, noteIsVisibleIn, projectOfNote } from './policy.ts';
 
 /** A comment, without the diff that it refers to. */
 export type NoteRow = Omit<Selectable<Notes>, 'st_diff' | 'imported'>;
@@ -38,10 +38,9 @@ export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilte
 
 /** Lists the comments of many issues or merge requests that the caller can see at once. */
 export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> => {
-  const project = sql<number>`(select owner.project_id from ${sql.table(`${kind}s`)} owner where owner.id = ${sql.ref(`notes.${kind}_id`)})`;
   const below = (parentId: RawBuilder<number>) =>
     withActivity(ctx.db.selectFrom('notes').select(INDEXED), filter)
-      .where(noteIsVisible(ctx.actor, 'notes', project))
+      .where(noteIsVisible(ctx.actor, 'notes', projectOfNote(kind)))
       .where(`notes.${kind}_id`, '=', parentId);
   const keys = sortKeys(filter);
   const direction = filter.sort ?? 'desc';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { noteIsVisible } from '#domains/notes/policy.ts';
+import { noteIsVisible, projectOfNote } from '#domains/notes/policy.ts';
 import type { Context } from '#platform/context.ts';
 import type { TrackedKind } from './tracked.ts';
 
@@ -20,7 +20,8 @@ export const participantIdsBelow = async (
       select id, author_id as user_id from ${table}
       union select ${column}, user_id from ${sql.table(`${kind}_assignees`)}
       ${reviewers}
-      union select ${column}, author_id from notes where not system and ${noteIsVisible(ctx.actor)}
+      union select ${column}, author_id from notes
+        where not system and ${noteIsVisible(ctx.actor, 'notes', projectOfNote(kind))}
     ) people
     where people.id = any (${ids}::bigint[]) and people.user_id is not null
     order by people.id, people.user_id`.execute(ctx.db);
