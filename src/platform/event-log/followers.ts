@@ -101,20 +101,26 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
 
 /**
  * Saves the cursors of followers that only skipped unwanted events. All together and rarely, because after a crash the
- * events are simply skipped again. Leaves out locked cursors: the follower that holds the lock saves them.
+ * events are simply skipped again. Leaves out locked cursors: the follower that holds the lock saves them. Then each
+ * follower compares its cursor with the database, which may have lost a commit.
  */
 const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<void> => {
   const moved = readers.flatMap((reader) => reader.takeUnsaved() ?? []);
-  if (moved.length === 0) return;
-  await sql`
+  const comparisons = readers.map((reader) => reader.comparing());
+  const { rows } = await sql<{ name: string; position: number }>`
     with idle as (
       select c.name, given.position from event_cursors c
-      join unnest(${moved.map(({ name }) => name)}::text[], ${moved.map(({ position }) => position)}::bigint[])
-        as given (name, position) on given.name = c.name and given.position > c.position
+      join unnest(${moved.map(({ name }) => name)}::text[], ${moved.map(({ position }) => position)}::bigint[],
+        ${moved.map(({ known }) => known)}::bigint[]) as given (name, position, known)
+        on given.name = c.name and given.position > c.position and given.known <= c.position
       order by c.name for update of c skip locked
+    ), saved as (
+      update event_cursors set position = idle.position, updated_at = now() from idle
+      where event_cursors.name = idle.name
     )
-    update event_cursors set position = idle.position, updated_at = now() from idle
-    where event_cursors.name = idle.name`.execute(db);
+    select name, position from event_cursors`.execute(db);
+  const positions = new Map(rows.map(({ name, position }) => [name, position]));
+  for (const compare of comparisons) compare(positions);
 };
 
 /** The number of followers that handle events at the same time. The pool keeps the other connections for requests. */
@@ -152,6 +158,8 @@ class Reader {
    * behind.
    */
   #cursor: number;
+  /** The position of its row when this process last read or wrote it. */
+  #known: number;
   /** True if the cursor has skipped unwanted events since it was saved. */
   #unsaved = false;
   /** After a failed batch, events up to this position are handled one by one, to find the one that fails. */
@@ -175,6 +183,7 @@ class Reader {
     this.#recent = recent;
     this.#slots = slots;
     this.#cursor = cursor;
+    this.#known = cursor;
     this.#signal = signal;
     this.#firstRetryMs = firstRetryMs;
     this.#context = createContext({ actor: systemActor, requestId: `follower-${follower.name}`, signal });
@@ -199,10 +208,37 @@ class Reader {
   }
 
   /** Returns the cursor if it must be saved, and marks it as saved. The caller saves it. */
-  takeUnsaved(): { readonly name: string; readonly position: number } | null {
+  takeUnsaved(): { readonly name: string; readonly position: number; readonly known: number } | null {
     if (!this.#unsaved) return null;
     this.#unsaved = false;
-    return { name: this.#follower.name, position: this.#cursor };
+    return { name: this.#follower.name, position: this.#cursor, known: this.#known };
+  }
+
+  /** Returns a function that compares its present cursor with positions that were read since. */
+  comparing(): (positions: ReadonlyMap<string, number>) => void {
+    const known = this.#known;
+    return (positions) => {
+      const position = positions.get(this.#follower.name);
+      if (position !== undefined && this.#goBack(position, known)) this.#wake();
+    };
+  }
+
+  /**
+   * Takes note of the position in the database. It is only behind the one before if the database crashed before it had
+   * written a commit of this follower to the disk. Its effects are lost too, so the events are handled again. Returns
+   * whether that is so.
+   */
+  #goBack(position: number, known = this.#known): boolean {
+    if (position >= known) {
+      this.#known = Math.max(this.#known, position);
+      return false;
+    }
+    const { name } = this.#follower;
+    this.#context.log.warn({ follower: name, position }, 'the database lost a commit; handling its events again');
+    this.#known = position;
+    this.#cursor = position;
+    this.#unsaved = false;
+    return true;
   }
 
   #advanced(): void {
@@ -246,7 +282,8 @@ class Reader {
     const singly = this.#cursor < this.#singlyUntil;
     try {
       await this.#context.transaction(async (tx) => {
-        const events = await takeNext(tx, this.#follower, this.#cursor, singly ? 1 : this.#batch);
+        const at = { cursor: this.#cursor, known: this.#known };
+        const events = await takeNext(tx, this.#follower, at, singly ? 1 : this.#batch);
         last = events.at(-1);
         if (!last) return;
         wanted = events.filter(wants);
@@ -258,8 +295,10 @@ class Reader {
       return true;
     }
     this.#attempts = 0;
+    const position = last?.position ?? (await this.#readCursor());
     if (last) this.#unsaved = false;
-    this.#cursor = Math.max(this.#cursor, last ? last.position : await this.#readCursor());
+    if (this.#goBack(position)) return true;
+    this.#cursor = Math.max(this.#cursor, position);
     followedEvents.inc({ follower: name }, wanted.length);
     followerLag.set({ follower: name }, countBetween(this.#cursor, this.#sequencer.position));
     return last !== undefined;
@@ -335,25 +374,27 @@ class Reader {
 
 /**
  * Returns the next events after the cursor, and moves the cursor behind them in the same statement. Its row stays locked.
- * Returns none if another process holds the lock. The saved cursor may be behind `cursor`. The position is a scalar
+ * Returns none if another process holds the lock, or if the row is behind the position that is known of it. The saved
+ * cursor may be behind `cursor`. The position is a scalar
  * subquery rather than a join, so that the planner always uses the index on it, whatever size it assumes for the log.
  * The bound that it implies lets the planner leave out former ranges.
  *
- * The commit of the transaction does not wait for the disk. If the database loses it, the cursor is where it was, and
- * the events are handled again. Everything that is committed later, such as the start of a job, reaches the disk after it.
+ * The commit of the transaction does not wait for the disk. If the database crashes and loses it, the row is where it
+ * was, and the events are handled again. Everything that is committed later, such as the start of a job, reaches the
+ * disk after it.
  */
 const takeNext = async (
   tx: Tx,
   { name, payloads }: Follower,
-  cursor: number,
+  { cursor, known }: { readonly cursor: number; readonly known: number },
   limit: number,
 ): Promise<readonly EventRow[]> => {
   const columns =
     payloads === false ? COLUMNS_WITHOUT_PAYLOAD : payloads === 'text' ? COLUMNS_WITH_PAYLOAD_TEXT : EVENT_COLUMNS;
   const { rows } = await sql<EventRow>`
     with cursor as materialized (
-      select position, set_config('synchronous_commit', 'off', true) from event_cursors where name = ${name}
-      for update skip locked
+      select position, set_config('synchronous_commit', 'off', true) from event_cursors
+      where name = ${name} and position >= ${known} for update skip locked
     ),
     taken as materialized (
       select ${columns} from events where events.position > ${cursor}
