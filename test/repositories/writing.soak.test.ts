@@ -90,6 +90,22 @@ describe('POST commits', () => {
     await runGit(await cloned(at), 'fsck', '--strict');
   });
 
+  it('refuses a .gitattributes that a push could not contain, and keeps none of its objects', async () => {
+    const at = await setUp();
+    const attributes = (content: string) => commit(at, [{ action: 'create', file_path: 'a/.GitAttributes', content }]);
+    const refused = await attributes(`${'x'.repeat(2_100)} text\n`);
+    expect([refused.status, refused.body.message]).toEqual([400, 'The file .gitattributes is not valid']);
+    const { config, db } = app().hub.services;
+    const { disk_path } = await db
+      .selectFrom('projects')
+      .select('disk_path')
+      .where('id', '=', at.project.id)
+      .executeTakeFirstOrThrow();
+    expect(await runGit(join(config.dataDir, 'repositories', disk_path), 'count-objects')).toContain('0 objects');
+    expect((await attributes('*.png binary\n')).status).toBe(201);
+    await runGit(await cloned(at), 'fsck', '--strict');
+  });
+
   it('replaces an author name that git would strip to nothing', async () => {
     const at = await setUp();
     const made = await commit(at, [{ action: 'create', file_path: 'x', content: '' }], { author_name: '.' });

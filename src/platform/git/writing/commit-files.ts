@@ -34,7 +34,7 @@ export const createCommitFiles = (
     const made: NewObject = { type: 'commit', content: Buffer.from(`${lines.join('\n')}\n\n${message}`) };
     const oid = oidOf(made);
     const all = [...written, made];
-    if (judge || foreign !== null || commit.files.some(({ path }) => mayNameModules(path))) {
+    if (judge || foreign !== null || commit.files.some(({ path }) => checkedFile(path) !== null)) {
       await inQuarantine(
         runner,
         path,
@@ -46,7 +46,7 @@ export const createCommitFiles = (
         { alternates: foreign === null ? [] : [join(runner.directory(foreign), 'objects')] },
       );
     } else {
-      // Nothing refuses these objects. If this dies, `git prune` finds that no ref reaches them.
+      // git checks the content of no such file. If this process dies, no ref reaches the objects, and gc removes them.
       await writeObjects(runner, path, all);
     }
     // They are read at once: to describe the commit, and by the followers of its push.
@@ -141,21 +141,33 @@ const placeIn = (root: ChangedFolder, path: string, file: Pick<RawEntry, 'mode' 
   folder.files.set(last, file);
 };
 
-/** Also matches the short and disguised forms that some file systems read as the same name. */
-const mayNameModules = (path: string): boolean =>
-  /gitmod|gi7eba/i.test(path.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''));
+/**
+ * The files whose content git checks, because it reads them itself. The patterns also match the short and disguised forms
+ * that some file systems read as the same name.
+ */
+const CHECKED_FILES: readonly (readonly [string, RegExp])[] = [
+  ['.gitmodules', /gitmod|gi7eba/i],
+  ['.gitattributes', /gitattr|gi7d29/i],
+];
+
+/** Returns the name of the file that the path may stand for, if git checks its content. */
+const checkedFile = (path: string): string | null => {
+  const visible = path.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, '');
+  return CHECKED_FILES.find(([, pattern]) => pattern.test(visible))?.[0] ?? null;
+};
 
 /**
- * Besides paths, only `.gitmodules` can be invalid, because git reads that file itself. Such a commit could be fetched
- * but never pushed, forked or imported again.
+ * Besides paths, only these files can be invalid. Such a commit could be fetched but never pushed, forked or imported
+ * again.
  */
 const asInvalid = async ({ files }: Pick<FilesCommit, 'files'>, writing: Promise<void>): Promise<void> => {
   try {
     await writing;
   } catch (error) {
     const isRefused = error instanceof GitError && error.reason === 'failed';
-    if (!isRefused || !files.some((file) => mayNameModules(file.path))) throw error;
-    throw new GitError('invalid', 'The file .gitmodules is not valid', error);
+    const names = new Set(files.flatMap(({ path }) => checkedFile(path) ?? []));
+    if (!isRefused || names.size === 0) throw error;
+    throw new GitError('invalid', `The file ${[...names].join(' or ')} is not valid`, error);
   }
 };
 
