@@ -213,6 +213,8 @@ const MAX_ROUNDS = 5;
  *
  * A shared job that waits already with the same input is only locked, so that it does not start before the commit.
  * `add_jobs` would write its row again and wake all workers.
+ * These are locked before the keys that are added, so two transactions with several keys of both kinds could deadlock;
+ * they would be retried.
  */
 const addJobs = async (db: Database, jobs: readonly JobSpec[], areShared: boolean): Promise<void> => {
   const keyed = new Map<string, JobSpec>();

@@ -68,18 +68,15 @@ const tryHold = (
 ): Promise<HeldPush | { readonly holders: readonly Holder[] }> => {
   const refs = updates.map(({ ref }) => ref);
   return ctx.transaction(async ({ db }) => {
-    // Concurrent pushes must not both find the refs free. Sent together, the second statement still starts after the lock.
-    const locking = sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(
-      db,
-    );
-    const inserting = sql<{ id: number }>`
+    // Concurrent pushes must not both find the refs free.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
+    const { rows } = await sql<{ id: number }>`
       insert into pushes (project_id, user_id, process_id, chain_id, commands, refs, push_options)
       select ${project.id}::bigint, ${ctx.actor.userId}::bigint, ${ctx.services.processId}::uuid, ${ctx.chainId}::text,
         ${toJsonb(updates)}::jsonb, ${refs}::text[], ${toJsonb(options)}::jsonb
       where not exists (select from project_imports where project_id = ${project.id} and status = any (${RUNNING_IMPORT}::text[]))
         and not exists (select ${heldBy(project.id, refs)})
       returning id`.execute(db);
-    const [, { rows }] = await Promise.all([locking, inserting]);
     const [row] = rows;
     if (!row) return { holders: await findHolders(db, project, refs) };
     // A ref may have moved meanwhile. The work of others must not count as the work of this push.

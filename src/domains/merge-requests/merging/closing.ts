@@ -5,6 +5,7 @@ import { type ReferencedIssue, referencedIssues } from '#domains/issues/referenc
 import { findProject } from '#domains/projects/queries.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
+import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { BOOKKEEPING_MS, defineFollower } from '#platform/event-log/followers.ts';
@@ -48,13 +49,15 @@ export const followClosings = defineFollower({
       where e.position = any (${pushes.map(({ position }) => position)}::bigint[])
         and change ->> 'ref' = 'refs/heads/' || p.default_branch and e.actor_id is not null
       order by e.id`.execute(tx.db);
-    for (const { id, before, after, disk_path, ...push } of rows) {
-      if (before === null || after === null || (await closesNothing(tx, disk_path, before, after))) continue;
+    await mapLimit(rows, PUSHES_AT_ONCE, async ({ id, before, after, disk_path, ...push }) => {
+      if (before === null || after === null || (await closesNothing(tx, disk_path, before, after))) return;
       const key = `merge_requests.close_issues_of_push:${id}`;
       tx.enqueue(closeIssuesOfPush, { ...push, before, after }, { key });
-    }
+    });
   },
 });
+
+const PUSHES_AT_ONCE = 8;
 
 /** Returns true if the push brings a single commit that names no issue to close. Most pushes over the API need no job then. */
 const closesNothing = async (ctx: Context, path: string, before: string, after: string): Promise<boolean> => {
