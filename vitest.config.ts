@@ -37,7 +37,7 @@ export default defineConfig({
       // does not.
       { extends: true, test: { name: 'soak', include: together ? [] : SOAK } },
       // These tests declare routes and types of their own, which the hub of another file must not see.
-      { extends: true, test: { name: 'kits', include: KITS, exclude: SOAK, isolate: true } },
+      { extends: true, test: { name: 'kits', include: KITS, exclude: together ? [] : SOAK, isolate: true } },
     ],
     globalSetup: ['test/support/global-setup.ts'],
     // Generous, because test machines may be busy. A test that hangs is still found.
