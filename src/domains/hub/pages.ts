@@ -2,11 +2,13 @@ import { html, layout, notice, table, time } from '#pages/html.ts';
 import { type Page, page } from '#pages/page.ts';
 import { VERSION } from '#platform/process/version.ts';
 import { isoTime } from '#platform/time.ts';
-import { boolean } from '#rest/params.ts';
+import { integer } from '#rest/params.ts';
 import { type HubActivity, type LatestEvent, readHubActivity } from './queries.ts';
 
 const PATH = '/admin';
 const EVERY_SECONDS = 5;
+/** How often a page reloads itself. Each time keeps the session alive, which must end if nobody looks any more. */
+const RELOADS = 360;
 
 /** The page on which administrators see what the hub does at this moment. */
 export const pages: readonly Page[] = [
@@ -14,10 +16,11 @@ export const pages: readonly Page[] = [
     method: 'GET',
     path: PATH,
     auth: 'administrator',
-    input: { live: boolean().default(false) },
+    /** How often the page still reloads itself. */
+    input: { live: integer({ min: 0, max: RELOADS }).default(0) },
     run: async (ctx, { live }, visit) => {
       const activity = await readHubActivity(ctx);
-      const body = html`!${introduction(activity, ctx.clock.now().toISOString(), live)}
+      const body = html`!${introduction(activity, ctx.clock.now().toISOString(), live > 0)}
 <h2>Processes</h2>
 !${processTable(activity)}
 <h2>Jobs</h2>
@@ -29,7 +32,8 @@ export const pages: readonly Page[] = [
 <h2>Latest events</h2>
 !${eventTable(activity)}`;
       const shown = layout({ title: 'What the hub does', visit, body, wide: true });
-      return live ? visit.show(shown, { headers: { refresh: String(EVERY_SECONDS) } }) : visit.show(shown);
+      if (live === 0) return visit.show(shown);
+      return visit.show(shown, { headers: { refresh: `${EVERY_SECONDS}; url=${PATH}?live=${live - 1}` } });
     },
   }),
 ];
@@ -37,9 +41,9 @@ export const pages: readonly Page[] = [
 const introduction = ({ databaseBytes, waitingReports }: HubActivity, now: string, live: boolean): string => {
   const again = live
     ? html`updated every ${EVERY_SECONDS} seconds. <a href="${PATH}">Stop</a>`
-    : html`as of ${now.slice(11, 19)} UTC. <a href="${PATH}?live=true">Keep it up to date</a>`;
+    : html`as of ${now.slice(11, 19)} UTC. <a href="${PATH}?live=${RELOADS}">Keep it up to date</a> for half an hour`;
   return html`<p>Millrace ${VERSION}, !${again}</p>
-<p>The database takes ${megabytes(databaseBytes)}. ${waitingReports === 0 ? 'No error report waits' : `About ${counted(waitingReports, 'error report')} ${waitingReports === 1 ? 'waits' : 'wait'}`} to be read.</p>`;
+<p>The database takes ${megabytes(databaseBytes)}. ${waitingReports === 0 ? 'No error report waits' : `About ${counted(waitingReports, 'error report waits', 'error reports wait')}`} to be read.</p>`;
 };
 
 const processTable = ({ processes }: HubActivity): string =>
@@ -79,15 +83,18 @@ const jobTable = ({ jobs }: HubActivity): string =>
 
 const deliveryText = ({ deliveries }: HubActivity): string => {
   const { due, later, oldest_seconds, disabled_hooks, paused_hooks } = deliveries;
-  const sentences = [
+  const waiting = [
     due > 0 && oldest_seconds !== null
-      ? `${counted(due, 'delivery', 'deliveries')} due, the oldest for ${oldest_seconds} s.`
+      ? `${counted(due, 'delivery is', 'deliveries are')} due, the oldest for ${oldest_seconds} s.`
       : 'No delivery is due.',
     later > 0 ? `${counted(later, 'delivery waits', 'deliveries wait')} for another try.` : '',
   ];
-  const off = disabled_hooks + paused_hooks;
-  return html`<p>${sentences.join(' ')}</p>
-!${off === 0 ? '' : notice('warning', `${counted(disabled_hooks, 'hook')} disabled after failures, and ${counted(paused_hooks, 'hook')} paused.`)}`;
+  const failing = [
+    disabled_hooks > 0 ? `${counted(disabled_hooks, 'hook is', 'hooks are')} disabled after failures.` : '',
+    paused_hooks > 0 ? `${counted(paused_hooks, 'hook is', 'hooks are')} paused after failures.` : '',
+  ];
+  return html`<p>${waiting.join(' ')}</p>
+!${disabled_hooks + paused_hooks === 0 ? '' : notice('warning', failing.join(' '))}`;
 };
 
 const followerTable = ({ followers }: HubActivity): string => {
@@ -128,6 +135,6 @@ const errorText = (error: string | null): string => {
   return html`${line.length > MAX_ERROR ? `${line.slice(0, MAX_ERROR)}…` : line}`;
 };
 
-const counted = (n: number, noun: string, plural = `${noun}s`): string => `${n} ${n === 1 ? noun : plural}`;
+const counted = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`;
 
 const megabytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(0)} MiB`;

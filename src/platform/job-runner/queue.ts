@@ -4,8 +4,9 @@ import type { Database } from '../db/pool.ts';
 /** The jobs of one name that are not done. */
 export interface QueuedJobs {
   readonly name: string;
+  /** Those that a worker holds. It may hold some more than it runs. */
   readonly running: number;
-  /** Due, but not started. */
+  /** Due, and held by no worker. */
   readonly waiting: number;
   /** Due later: scheduled, or to be retried. */
   readonly later: number;
@@ -23,8 +24,11 @@ export const listQueuedJobs = async (db: Database): Promise<QueuedJobs[]> => {
       count(*) filter (where locked_at is null and attempts < max_attempts and run_at <= now())::int as waiting,
       count(*) filter (where locked_at is null and attempts < max_attempts and run_at > now())::int as later,
       count(*) filter (where locked_at is null and attempts >= max_attempts)::int as given_up,
-      (array_agg(last_error order by jobs.updated_at desc) filter (where last_error is not null))[1] as last_error
+      (
+        select last_error from graphile_worker._private_jobs as failed
+        where failed.task_id = tasks.id and last_error is not null order by updated_at desc limit 1
+      ) as last_error
     from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
-    group by 1 order by 1`.execute(db);
+    group by tasks.id, tasks.identifier order by 1`.execute(db);
   return rows;
 };
