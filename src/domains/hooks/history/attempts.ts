@@ -43,13 +43,15 @@ const MAX_LISTED_BYTES = 64 * 1024;
 export const listedBody = (body: RawBuilder<string | null>): RawBuilder<string | null> =>
   sql`case when octet_length(${body}) > ${sql.lit(MAX_LISTED_BYTES)} then '{"oversize":true}' else ${body} end`;
 
+/** The time of the payload is compared by order, as for deliveries. */
 const attemptQuery = (ctx: Context, body = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_attempts')
     .innerJoin('webhook_payloads', (join) =>
       join
         .onRef('webhook_payloads.id', '=', 'webhook_attempts.payload_id')
-        .onRef('webhook_payloads.created_at', '=', 'webhook_attempts.delivery_created_at'),
+        .onRef('webhook_payloads.created_at', '>=', 'webhook_attempts.delivery_created_at')
+        .onRef('webhook_payloads.created_at', '<=', 'webhook_attempts.delivery_created_at'),
     )
     .select([
       'webhook_attempts.id',

@@ -34,13 +34,18 @@ export interface DeliveryRow {
 
 const WHOLE_BODY = sql.ref<string | null>('webhook_payloads.body');
 
+/**
+ * A payload has the time of its deliveries and attempts, which finds its partition. The time is compared by order: with
+ * an equation, Postgres expects next to no match, and joins all of them before it sorts.
+ */
 const deliveryQuery = (ctx: Context, body: RawBuilder<string | null> = WHOLE_BODY) =>
   ctx.db
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_payloads', (join) =>
       join
         .onRef('webhook_payloads.id', '=', 'webhook_deliveries.payload_id')
-        .onRef('webhook_payloads.created_at', '=', 'webhook_deliveries.created_at'),
+        .onRef('webhook_payloads.created_at', '>=', 'webhook_deliveries.created_at')
+        .onRef('webhook_payloads.created_at', '<=', 'webhook_deliveries.created_at'),
     )
     .leftJoin('webhook_queue', 'webhook_queue.delivery_id', 'webhook_deliveries.id')
     .select([
