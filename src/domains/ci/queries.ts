@@ -1,9 +1,9 @@
-import { type Expression, type RawBuilder, type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { type BatchedList, batchedListOf, batchedRows, groupedByParent, PARENT } from '#platform/db/batched-list.ts';
-import { type List, listOf, type SortKey, unlessBadCursor, windowOf } from '#platform/db/list.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type RowsById, type SortKey } from '#platform/db/list.ts';
 import type { Jobs, Pipelines, Stages } from '#platform/db/tables.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
@@ -57,41 +57,30 @@ export interface PipelineSummary {
 /** Lists the pipelines of the project. @throws as `requireAbility` if the caller cannot see them */
 export const listPipelines = (ctx: Context, project: ProjectRow, filter: PipelineFilter = {}): List<PipelineRow> => {
   requireAbility(ctx, project, 'read_pipeline');
-  const all = matching(ctx, filter, sql`${project.id}::bigint`).where('pipelines.project_id', '=', project.id);
-  const keys = pipelineKeys(filter);
-  const direction = filter.sort ?? 'desc';
-  return {
-    ...listOf(ctx.db, all, keys, direction),
-    rows: (window) =>
-      unlessBadCursor(window, async () => {
-        const page = windowOf(all.clearSelect().select('pipelines.id'), keys, direction, window);
-        return (await whole(ctx, page).execute(ctx.db)).rows;
-      }),
-  };
+  return listOf(
+    ctx.db,
+    matching(ctx, filter, sql`${project.id}::bigint`).where('pipelines.project_id', '=', project.id),
+    pipelineKeys(filter),
+    filter.sort ?? 'desc',
+    pipelinesById(ctx),
+  );
 };
 
 /** Lists the pipelines of many projects at once. The caller checks `read_pipeline`. */
-export const listPipelinesBelow = (ctx: Context, filter: PipelineFilter): BatchedList<PipelineRow> => {
-  const below = (projectId: RawBuilder<number>) =>
-    matching(ctx, filter, projectId).where('pipelines.project_id', '=', projectId);
-  const keys = pipelineKeys(filter);
-  const direction = filter.sort ?? 'desc';
-  const { counts, cursorOf } = batchedListOf(ctx.db, below, keys, direction);
-  return {
-    rows: (projects, window) =>
-      unlessBadCursor(window, async () => {
-        const page = windowOf(below(PARENT).clearSelect().select('pipelines.id'), keys, direction, window);
-        return groupedByParent((await batchedRows<PipelineRow>(projects, whole(ctx, page)).execute(ctx.db)).rows);
-      }),
-    counts,
-    cursorOf,
-  };
-};
+export const listPipelinesBelow = (ctx: Context, filter: PipelineFilter): BatchedList<PipelineRow> =>
+  batchedListOf(
+    ctx.db,
+    (projectId) => matching(ctx, filter, projectId).where('pipelines.project_id', '=', projectId),
+    pipelineKeys(filter),
+    filter.sort ?? 'desc',
+    { byId: pipelinesById(ctx) },
+  );
 
-/** Only ids are sorted, because all pipelines of a project may match. The lateral join keeps their order. */
-const whole = (ctx: Pick<Context, 'db'>, page: Expression<unknown>): RawBuilder<PipelineRow> =>
-  sql<PipelineRow>`select found.* from (${page}) page
-    cross join lateral (${pipelineQuery(ctx).where('pipelines.id', '=', sql<number>`page.id`)} offset 0) found`;
+/** All pipelines of a project may match. */
+const pipelinesById = (ctx: Pick<Context, 'db'>): RowsById<PipelineRow> => ({
+  id: sql.ref('pipelines.id'),
+  rowOf: (id) => pipelineQuery(ctx).where('pipelines.id', '=', id),
+});
 
 /** @throws DomainError `not_found` (Pipeline), and as `requireAbility` */
 export const getPipeline = async (ctx: Context, project: ProjectRow, id: number): Promise<PipelineRow> => {

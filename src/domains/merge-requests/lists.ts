@@ -100,7 +100,7 @@ export const listMergeRequestsBelow = (
     below,
     [...order.keys, byId],
     filter.sort ?? 'desc',
-    isPlain ? { ctx, shape } : undefined,
+    isPlain ? { compiled: { ctx, shape } } : {},
   );
   if (isPlain) return many;
   // A single parent is an ordinary list, which may be too long to read as a whole.

@@ -1,8 +1,8 @@
-import { type Expression, type RawBuilder, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { type BatchedList, batchedListOf, batchedRows, groupedByParent, PARENT } from '#platform/db/batched-list.ts';
-import { type List, listOf, type SortKey, unlessBadCursor, windowOf } from '#platform/db/list.ts';
-import type { DB, Notes } from '#platform/db/tables.ts';
+import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
+import { type List, listOf, type RowsById, type SortKey } from '#platform/db/list.ts';
+import type { Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
@@ -25,43 +25,27 @@ export interface NoteFilter {
 }
 
 /** Lists the comments that the caller can read, newest first by default. */
-export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> => {
-  const all = notesOn(ctx, noteable, filter).clearSelect().select(INDEXED);
-  const keys = sortKeys(filter);
-  const direction = filter.sort ?? 'desc';
-  return {
-    ...listOf(ctx.db, all, keys, direction),
-    rows: (window) =>
-      unlessBadCursor(window, async () => (await whole(windowOf(all, keys, direction, window)).execute(ctx.db)).rows),
-  };
-};
+export const listNotes = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}): List<NoteRow> =>
+  listOf(ctx.db, notesOn(ctx, noteable, filter), sortKeys(filter), filter.sort ?? 'desc', notesById(ctx));
 
 /** Lists the comments of many issues or merge requests that the caller can see at once. */
-export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> => {
-  const below = (parentId: RawBuilder<number>) =>
-    withActivity(ctx.db.selectFrom('notes').select(INDEXED), filter)
-      .where(noteIsVisible(ctx.actor, 'notes', projectOfNote(kind)))
-      .where(`notes.${kind}_id`, '=', parentId);
-  const keys = sortKeys(filter);
-  const direction = filter.sort ?? 'desc';
-  const { counts, cursorOf } = batchedListOf(ctx.db, below, keys, direction);
-  return {
-    rows: (parents, window) =>
-      unlessBadCursor(window, async () => {
-        const page = whole(windowOf(below(PARENT), keys, direction, window));
-        return groupedByParent((await batchedRows<NoteRow>(parents, page).execute(ctx.db)).rows);
-      }),
-    counts,
-    cursorOf,
-  };
-};
+export const listNotesBelow = (ctx: Context, kind: NoteableKind, filter: NoteFilter = {}): BatchedList<NoteRow> =>
+  batchedListOf(
+    ctx.db,
+    (parentId) =>
+      withActivity(allNotes(ctx), filter)
+        .where(noteIsVisible(ctx.actor, 'notes', projectOfNote(kind)))
+        .where(`notes.${kind}_id`, '=', parentId),
+    sortKeys(filter),
+    filter.sort ?? 'desc',
+    { byId: notesById(ctx) },
+  );
 
-/** What the index of an issue's or merge request's comments has, so that sorting thousands reads no whole rows. */
-const INDEXED = ['notes.id', 'notes.created_at', 'notes.updated_at'] as const;
-
-/** Adds the other columns to a page, and keeps its order: the lateral join reads one comment at a time. */
-const whole = (page: Expression<unknown>): RawBuilder<NoteRow> => sql<NoteRow>`select notes.* from (${page}) page
-  cross join lateral (select ${sql.join(noteColumns.map((name) => sql.ref(name)))} from notes where notes.id = page.id offset 0) notes`;
+/** An issue may have thousands of comments. Their index has what the lists check and sort by. */
+const notesById = (ctx: Pick<Context, 'db'>): RowsById<NoteRow> => ({
+  id: sql.ref('notes.id'),
+  rowOf: (id) => allNotes(ctx).where('notes.id', '=', id),
+});
 
 /** @throws DomainError `not_found` (Note), also if it is internal and hidden from the caller */
 export const getNote = async (ctx: Context, noteable: Commentable, id: number): Promise<NoteRow> => {
@@ -72,7 +56,7 @@ export const getNote = async (ctx: Context, noteable: Commentable, id: number): 
 
 /** Returns the comment and its issue or merge request, by the comment's id. @throws DomainError `not_found` */
 export const getNoteById = async (ctx: Context, id: number): Promise<{ noteable: Noteable; note: NoteRow }> => {
-  const note = await matching(ctx, {}).where('notes.id', '=', id).executeTakeFirst();
+  const note = await readableNotes(ctx).where('notes.id', '=', id).executeTakeFirst();
   const noteableId = note?.issue_id ?? note?.merge_request_id;
   if (!note || noteableId == null) throw notFound('Note');
   const noteable = await getNoteableById(ctx, note.issue_id === null ? 'merge_request' : 'issue', noteableId);
@@ -122,9 +106,7 @@ export const noteColumns = [
 
 /** Selects the comments on an issue, merge request or commit. */
 export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter = {}) => {
-  const query = withActivity(ctx.db.selectFrom('notes').select(noteColumns), filter).where(
-    noteIsVisibleIn(noteable.project),
-  );
+  const query = withActivity(allNotes(ctx), filter).where(noteIsVisibleIn(noteable.project));
   if (noteable.kind !== 'commit') return query.where(`notes.${noteable.kind}_id`, '=', noteable.id);
   return (
     query
@@ -136,17 +118,14 @@ export const notesOn = (ctx: Context, noteable: Commentable, filter: NoteFilter 
 };
 
 /** Selects the comments that are not internal, or that the caller may read all the same. */
-export const readableNotes = (ctx: Context) =>
-  ctx.db.selectFrom('notes').select(noteColumns).where(noteIsVisible(ctx.actor));
+export const readableNotes = (ctx: Context) => allNotes(ctx).where(noteIsVisible(ctx.actor));
 
-const matching = (ctx: Context, filter: NoteFilter) => withActivity(readableNotes(ctx), filter);
+const allNotes = ({ db }: Pick<Context, 'db'>) => db.selectFrom('notes').select(noteColumns);
 
-const withActivity = <Row>(query: SelectQueryBuilder<DB, 'notes', Row>, { activity }: NoteFilter) =>
+const withActivity = (query: ReturnType<typeof allNotes>, { activity }: NoteFilter) =>
   activity ? query.where('notes.system', '=', activity === 'only_activity') : query;
 
-const sortKeys = ({
-  order_by = 'created_at',
-}: NoteFilter): SortKey<Pick<NoteRow, 'id' | 'created_at' | 'updated_at'>>[] => [
+const sortKeys = ({ order_by = 'created_at' }: NoteFilter): SortKey<NoteRow>[] => [
   { by: sql.ref(`notes.${order_by}`), of: (row) => row[order_by] },
   { by: sql.ref('notes.id'), of: (row) => row.id },
 ];

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { CursorValues } from '../cursor.ts';
 import type { SortDirection } from '../paging.ts';
 import { CompiledStatements, runCompiled, slot } from './compiled.ts';
-import { type List, type SortKey, unlessBadCursor, type Window, windowOf } from './list.ts';
+import { type List, pageOf, type RowsById, type SortKey, unlessBadCursor, type Window } from './list.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
 import { rowText, type TextColumn } from './text-rows.ts';
@@ -40,11 +40,11 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
   below: (parentId: RawBuilder<number>) => SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
-  compiled?: CompiledAs,
+  { compiled, byId }: { readonly compiled?: CompiledAs; readonly byId?: RowsById<Row> } = {},
 ): BatchedList<Row> => ({
   rows: (parentIds, window) =>
     unlessBadCursor(window, async () => {
-      const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
+      const page = () => pageOf(below(PARENT), keys, direction, window, byId);
       if (compiled && !window.after && !window.before) {
         const statement = statements.get(compiled.ctx, windowShape(compiled, direction, window), () =>
           batchedRows<Row>(slot('parents'), page()),
@@ -56,7 +56,7 @@ export const batchedListOf = <Tables extends keyof DB, Row>(
     }),
   texts: (parentIds, window, columns) =>
     unlessBadCursor(window, async () => {
-      const page = () => sql`${windowOf(below(PARENT), keys, direction, window)}`;
+      const page = () => pageOf(below(PARENT), keys, direction, window, byId);
       if (compiled && !window.after && !window.before) {
         const written = columns.map(({ name, column, as }) => `${name}:${column}:${as}`);
         const shape = `text|${windowShape(compiled, direction, window)}|${written.join()}`;

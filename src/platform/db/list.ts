@@ -1,4 +1,4 @@
-import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
+import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
 import pg from 'pg';
 import type { CursorValues } from '../cursor.ts';
 import { DomainError } from '../errors.ts';
@@ -34,6 +34,14 @@ export interface SortKey<Row> {
   readonly of: (row: Row) => string | number | boolean | null;
 }
 
+/** How a list that may sort thousands of rows reads those of a page. It sorts ids, which an index may have alone. */
+export interface RowsById<Row> {
+  /** The id of a row of the list. */
+  readonly id: RawBuilder<number>;
+  /** Selects the row with the id. */
+  rowOf(id: RawBuilder<number>): Expression<Row>;
+}
+
 /**
  * Creates the list of the rows that `query` selects, sorted by `keys`, the last one unique. All keys share one
  * direction, so that a keyset page is a single row comparison that an index can serve.
@@ -43,8 +51,10 @@ export const listOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
+  byId?: RowsById<Row>,
 ): List<Row> => ({
-  rows: (window) => unlessBadCursor(window, () => windowOf(query, keys, direction, window).execute()),
+  rows: (window) =>
+    unlessBadCursor(window, async () => (await pageOf(query, keys, direction, window, byId).execute(db)).rows),
   count: async (atMost) => {
     const counted = query
       .clearSelect()
@@ -60,10 +70,24 @@ export const listOf = <Tables extends keyof DB, Row>(
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
 
-/** Selects the rows of the window from `query`, sorted by `keys`. */
-export const windowOf = <Tables extends keyof DB, Row>(
+/** Selects the rows of the window as `windowOf` does, or by their ids. The lateral join keeps their order. */
+export const pageOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
-  keys: readonly { readonly by: RawBuilder<unknown> }[],
+  keys: readonly SortKey<Row>[],
+  direction: SortDirection,
+  window: Window,
+  byId?: RowsById<Row>,
+): RawBuilder<Row> => {
+  const page = windowOf(query, keys, direction, window);
+  if (byId === undefined) return sql<Row>`${page}`;
+  return sql<Row>`select whole.* from (${page.clearSelect().select(byId.id.as('id'))}) page
+    cross join lateral (${byId.rowOf(sql<number>`page.id`)} offset 0) whole`;
+};
+
+/** Selects the rows of the window from `query`, sorted by `keys`. */
+const windowOf = <Tables extends keyof DB, Row>(
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  keys: readonly SortKey<Row>[],
   direction: SortDirection,
   { limit, offset = 0, after, before, backwards = false }: Window,
 ): SelectQueryBuilder<DB, Tables, Row> => {
