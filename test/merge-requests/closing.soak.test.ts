@@ -67,7 +67,7 @@ describe('closing issues', () => {
     ).toBe(201);
     await app().settle();
     expect(await statesOf(owner, path)).toEqual(['opened', 'closed', 'opened']);
-    // A push of several commits, of which an older one names the issue.
+    // A push of several commits. An older one names the issue.
     await owner.post(`${path}/repository/branches`, { branch: 'work', ref: 'main' });
     await push(owner, path, 'work', 'Fixes #1 as well');
     const { status } = await owner.post(`${path}/repository/commits`, {

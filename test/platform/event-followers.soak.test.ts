@@ -250,38 +250,36 @@ describe('an event that cannot be handled', () => {
 });
 
 describe('a database that crashed before it had written a commit of a follower to the disk', () => {
-  /** Undoes the last commit of the follower, as such a crash does. */
-  const lose = async (follower: string, n: number, position: number): Promise<void> => {
-    await services.pool.query('delete from handled where follower = $1 and n = $2', [follower, n]);
-    await services.pool.query('update event_cursors set position = $2 where name = $1', [follower, position]);
-  };
+  const only: Follower['wants'] = ({ kind }) => kind === noted.kind;
 
-  for (const wants of [undefined, ({ kind }: { readonly kind: string }) => kind === noted.kind]) {
-    it(`makes a follower of ${wants ? 'some kinds' : 'all kinds'} handle the events again, before later ones`, async () => {
-      const name = wants ? 'lost some' : 'lost all';
-      const running = await follow(0, { ...recorder(name, 0), ...(wants ? { wants } : {}) });
-      await running.drain();
-      await services.pool.query('truncate handled');
-      const before = await cursorOf(name);
-      await emit(1);
-      await running.drain();
-      await lose(name, 1, before);
-      await emit(2);
-      await running.drain();
-      expect(await handledBy(name)).toEqual([1, 2]);
-      await running.stop();
-    });
-  }
-
-  it('is noticed without a further event', async () => {
-    const running = await follow(0, recorder('lost quietly', 0));
+  /** Runs a follower that has handled event 1, in a commit that is undone then, as such a crash does. */
+  const followThatLost = async (name: string, wants?: Follower['wants']): Promise<RunningFollowers> => {
+    const running = await follow(0, { ...recorder(name, 0), ...(wants ? { wants } : {}) });
     await running.drain();
     await services.pool.query('truncate handled');
-    const before = await cursorOf('lost quietly');
+    const before = await cursorOf(name);
     await emit(1);
     await running.drain();
-    await lose('lost quietly', 1, before);
-    // Compares the cursors with the database, as the hub does every ten seconds.
+    expect(await handledBy(name)).toEqual([1]);
+    await services.pool.query('truncate handled');
+    await services.pool.query('update event_cursors set position = $2 where name = $1', [name, before]);
+    return running;
+  };
+
+  it.each([
+    ['all kinds', undefined],
+    ['some kinds', only],
+  ])('makes a follower of %s handle the events again, before later ones', async (kinds, wants) => {
+    const running = await followThatLost(`lost ${kinds}`, wants);
+    await emit(2);
+    await running.drain();
+    expect(await handledBy(`lost ${kinds}`)).toEqual([1, 2]);
+    await running.stop();
+  });
+
+  it('is noticed without a further event', async () => {
+    const running = await followThatLost('lost quietly');
+    // The first compares the cursors with the database, as the hub does every ten seconds.
     await running.drain();
     await running.drain();
     expect(await handledBy('lost quietly')).toEqual([1]);
@@ -289,13 +287,7 @@ describe('a database that crashed before it had written a commit of a follower t
   });
 
   it('is not hidden by a cursor that passed unwanted events meanwhile', async () => {
-    const running = await follow(0, { ...recorder('lost and idle', 0), wants: ({ kind }) => kind === noted.kind });
-    await running.drain();
-    await services.pool.query('truncate handled');
-    const before = await cursorOf('lost and idle');
-    await emit(1);
-    await running.drain();
-    await lose('lost and idle', 1, before);
+    const running = await followThatLost('lost and idle', only);
     await drop(10);
     await running.drain();
     await running.drain();
