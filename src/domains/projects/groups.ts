@@ -34,9 +34,15 @@ export interface InvitedGroupFilter extends GroupSearch {
 
 /** Lists the groups above a project and those it is shared with, if the caller can see them. Ordered by name. */
 export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: ProjectGroupFilter): List<GroupRow> => {
-  const around = sql<boolean>`namespaces.id = any (${project.namespace.traversal_ids}::bigint[])`;
-  const shared = sql<boolean>`namespaces.id in (${groupsInvitedTo('project', [project.id], filter.sharedMinLevel)})`;
-  let found = groups(ctx, filter).where(filter.withShared ? sql<boolean>`(${around} or ${shared})` : around);
+  // One set of ids: with `or` between the two, Postgres checks every namespace of the hub.
+  const ids = sql.join(
+    [
+      sql`select unnest(${project.namespace.traversal_ids}::bigint[])`,
+      ...(filter.withShared ? [groupsInvitedTo('project', [project.id], filter.sharedMinLevel)] : []),
+    ],
+    sql` union all `,
+  );
+  let found = groups(ctx, filter).where(sql<boolean>`namespaces.id in (${ids})`);
   if (filter.skipIds?.length) found = found.where(sql<boolean>`namespaces.id <> all (${filter.skipIds}::bigint[])`);
   return listOf(ctx.db, found, BY_NAME, 'asc');
 };

@@ -288,7 +288,8 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   }
   if (filter.exclude_external) query = query.where('users.external', '=', false);
   if (filter.humans) query = query.where('users.user_type', '=', 'human');
-  if (filter.exclude_internal) query = query.where('users.user_type', 'not in', INTERNAL_TYPES);
+  // As literals, because Postgres takes half of all users for those of an unknown type.
+  if (filter.exclude_internal) query = query.where('users.user_type', 'not in', INTERNAL_TYPES.map(sql.lit));
   if (filter.without_project_bots) query = query.where('users.user_type', '<>', 'project_bot');
   if (filter.created_after) query = query.where(sql<boolean>`users.created_at >= ${filter.created_after}::timestamptz`);
   if (filter.created_before)
