@@ -10,7 +10,7 @@ const PERFORMANCE = `${ROOT}docs/performance/`;
 
 /** The outcome of a bench. */
 export interface Outcome {
-  /** The required result (issue 2, section 9). */
+  /** The required result. */
   readonly target: string;
   readonly reached: boolean;
   readonly lines: readonly string[];

@@ -18,7 +18,7 @@ const MIN_TOKEN_LENGTH = 20;
 const MIN_PASSWORD_LENGTH = 8;
 const MAX_PASSWORD_LENGTH = 128;
 
-/** The single table of settings. Parsing, types, `--help` and the README's list come from it (issue 2 §2). */
+/** The single table of settings. Parsing, types, `--help` and the README's list come from it. */
 const Settings = z.object({
   host: z
     .string()

@@ -40,7 +40,7 @@ export interface EmbeddedPostgres {
 }
 
 /**
- * Starts the Postgres of the npm package in `<dataDir>/postgres`, and creates the cluster on first use (issue 2 §2).
+ * Starts the Postgres of the npm package in `<dataDir>/postgres`, and creates the cluster on first use.
  * Adopts a server that a killed hub left running. Several hubs may share a data directory: each registers in `users/`,
  * and the last one to leave stops the server.
  *

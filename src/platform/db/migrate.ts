@@ -12,7 +12,7 @@ const LOCK = 7_210_455_131;
 
 /**
  * Updates the database: first the schema of graphile-worker, then all new files of `migrations/`, in one transaction.
- * Processes that start together take turns (issue 2 §2).
+ * Processes that start together take turns.
  *
  * @returns the names of the applied migrations
  * @throws Error naming the migration that failed, or if the server is too old or does not use UTF-8
