@@ -29,8 +29,14 @@ const { values, positionals } = parseArgs({
     seconds: { type: 'string', default: 'Infinity' },
     each: { type: 'string', default: '1' },
     seed: { type: 'string', default: String(Date.now() % 100_000) },
+    help: { type: 'boolean', default: false },
   },
 });
+const USAGE = `Usage: npm run torture -- ${Object.keys(tortures).join('|')} [--rounds N] [--seed S] [--seconds N] [--each N]`;
+if (values.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
 const [rounds, seed, seconds] = [Number(values.rounds), Number(values.seed), Number(values.seconds)];
 const each = Number(values.each);
 const [which] = positionals;
@@ -42,9 +48,7 @@ if (
   !(seconds > 0) ||
   !(each > 0)
 ) {
-  console.error(
-    `Usage: npm run torture -- ${Object.keys(tortures).join('|')} [--rounds N] [--seed S] [--seconds N] [--each N]`,
-  );
+  console.error(USAGE);
   process.exit(2);
 }
 const verdict = await tortures[which]({ rounds, seed, seconds, each, say: (line) => console.log(line) });
