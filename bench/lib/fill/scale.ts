@@ -87,8 +87,9 @@ const FUNCTIONS = `
 
 /** Labels and milestones of the projects, and the hook of the watched group. */
 const FRAME = `
-  insert into labels (project_id, title, color) select id, title, '#00ff00' from projects, unnest(array['bug', 'rare']) title
-    where title = 'bug' or id in (select pg_temp.watched());
+  insert into labels (project_id, title, color)
+    select id, title, '#00ff00' from projects, unnest(array['bug', 'rare', 'area ' || id % 1000]) title
+    where title <> 'rare' or id in (select pg_temp.watched());
   insert into milestones (project_id, iid, title) select id, 1, '1.0' from projects;
   insert into webhooks (project_id, url, triggers) select pg_temp.watched(), 'http://127.0.0.1:9/', '{push_events}';
   select make_time_partition(name::regclass, 'day', now() - n * interval '1 day')

@@ -1,6 +1,8 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { namespaceIsVisible, namespaceLevel } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
+import { containing } from '#platform/db/like.ts';
+import type { TermSearch } from '#platform/db/list.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -85,6 +87,18 @@ export const namespaceQuery = (ctx: Context) =>
     .selectAll('namespaces')
     .select(namespaceLevel(ctx.actor, sql.ref('namespaces.id')).as('access_level'))
     .where(namespaceIsVisible(ctx.actor));
+
+/** How to find the namespaces that contain the term in their name or full path. */
+export const namespacesContaining = (term: string): TermSearch => {
+  const pattern = containing(term);
+  const contains = (alias: string) =>
+    sql<boolean>`(${sql.ref(`${alias}.name`)} ilike ${pattern} or ${sql.ref(`${alias}.full_path`)} ilike ${pattern})`;
+  return {
+    table: 'namespaces',
+    contains: contains('namespaces'),
+    found: sql<boolean>`namespaces.id = any (array(select n.id from namespaces n where ${contains('n')}))`,
+  };
+};
 
 const groupQuery = (ctx: Context) => namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
 

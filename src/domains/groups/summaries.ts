@@ -3,9 +3,8 @@ import { GUEST, OWNER } from '#domains/access/model.ts';
 import { namespaceIsVisible, namespacesOf, projectIsVisible } from '#domains/access/policy.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
 import type { Context } from '#platform/context.ts';
-import { containing } from '#platform/db/like.ts';
-import { type List, listOf } from '#platform/db/list.ts';
-import { getNamespace, type NamespaceRow, namespaceQuery } from './queries.ts';
+import { type List, listOf, type SortKey, searchedListOf } from '#platform/db/list.ts';
+import { getNamespace, type NamespaceRow, namespaceQuery, namespacesContaining } from './queries.ts';
 
 /** The storage of all projects in a group and in all groups below it, in bytes. */
 export interface GroupStatistics {
@@ -136,12 +135,10 @@ export const listNamespaces = (ctx: Context, filter: NamespaceFilter): List<Name
     );
   }
   if (filter.topLevelOnly) query = query.where('namespaces.parent_id', 'is', null);
-  if (filter.search) {
-    const pattern = containing(filter.search);
-    query = query.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
-  }
-  const key = sql.ref('namespaces.id');
-  return listOf(ctx.db, query, [{ by: key, of: (row) => row.id }], 'asc');
+  const byId: readonly SortKey<NamespaceRow>[] = [{ by: sql.ref('namespaces.id'), of: (row) => row.id }];
+  return filter.search
+    ? searchedListOf(ctx.db, query, byId, 'asc', namespacesContaining(filter.search))
+    : listOf(ctx.db, query, byId, 'asc');
 };
 
 const SUGGESTIONS = 1;

@@ -2,10 +2,9 @@ import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
 import { groupsInvitedTo } from '#domains/access/roles.ts';
-import { type GroupRow, namespaceQuery } from '#domains/groups/queries.ts';
+import { type GroupRow, namespaceQuery, namespacesContaining } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { containing } from '#platform/db/like.ts';
-import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import { type List, listOf, type SortKey, searchedListOf } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 import { requireAbility } from './policy.ts';
 
@@ -42,9 +41,9 @@ export const listProjectGroups = (ctx: Context, project: ProjectRow, filter: Pro
     ],
     sql` union all `,
   );
-  let found = groups(ctx, filter).where(sql<boolean>`namespaces.id in (${ids})`);
+  let found = groups(ctx).where(sql<boolean>`namespaces.id in (${ids})`);
   if (filter.skipIds?.length) found = found.where(sql<boolean>`namespaces.id <> all (${filter.skipIds}::bigint[])`);
-  return listOf(ctx.db, found, BY_NAME, 'asc');
+  return byName(ctx, found, filter);
 };
 
 /** Lists the groups invited to a project or to a group above it, if the caller can see them. Ordered by name. */
@@ -59,11 +58,11 @@ export const listInvitedGroups = (ctx: Context, project: ProjectRow, filter: Inv
   }
   const invited =
     ways.length === 0 ? sql<boolean>`false` : sql<boolean>`namespaces.id in (${sql.join(ways, sql` union all `)})`;
-  let found = groups(ctx, filter).where(invited);
+  let found = groups(ctx).where(invited);
   if (minLevel !== undefined && !ctx.actor.isAdmin) {
     found = found.where(sql<boolean>`namespaces.id in ${namespacesOf(ctx.actor, minLevel)}`);
   }
-  return listOf(ctx.db, found, BY_NAME, 'asc');
+  return byName(ctx, found, filter);
 };
 
 /** Lists the groups that the caller may move a project into, ordered by name. @throws DomainError `forbidden` */
@@ -73,7 +72,7 @@ export const listTransferLocations = (ctx: Context, project: ProjectRow, filter:
   // The same rule as `create_projects` in groups/policy.ts.
   const least = sql`case namespaces.project_creation_level when 'owner' then ${sql.lit(OWNER)}
     when 'maintainer' then ${sql.lit(MAINTAINER)} when 'developer' then ${sql.lit(DEVELOPER)} end`;
-  let found = groups(ctx, filter)
+  let found = groups(ctx)
     .where('namespaces.id', '<>', project.namespace_id)
     .where('namespaces.deletion_marked_on', 'is', null)
     .where('namespaces.visibility_level', '>=', project.visibility_level);
@@ -82,14 +81,16 @@ export const listTransferLocations = (ctx: Context, project: ProjectRow, filter:
       .where(sql<boolean>`namespaces.id in ${namespacesOf(ctx.actor, DEVELOPER)}`)
       .where(sql<boolean>`${level} >= ${least}`);
   }
-  return listOf(ctx.db, found, BY_NAME, 'asc');
+  return byName(ctx, found, filter);
 };
 
-const groups = (ctx: Context, { search }: GroupSearch) => {
-  const all = namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
-  if (!search?.trim()) return all;
-  const pattern = containing(search.trim());
-  return all.where(sql<boolean>`(namespaces.name ilike ${pattern} or namespaces.full_path ilike ${pattern})`);
+const groups = (ctx: Context) => namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
+
+const byName = (ctx: Context, found: ReturnType<typeof groups>, { search }: GroupSearch): List<GroupRow> => {
+  const term = search?.trim();
+  return term
+    ? searchedListOf(ctx.db, found, BY_NAME, 'asc', namespacesContaining(term))
+    : listOf(ctx.db, found, BY_NAME, 'asc');
 };
 
 const BY_NAME: readonly SortKey<GroupRow>[] = [

@@ -77,13 +77,13 @@ for (const [ref, kind] of [
         description: 'Author, assignees, reviewers, and authors of comments that the caller can read.',
         resolve: ({ id }, args, ctx, info) =>
           connection(args, info, async (page) => {
-            const ids = (await loadParticipants(ctx, id)) ?? [];
-            const people = await Promise.all(ids.map((each) => loadUser(ctx, each)));
-            return pageOfAll(
-              page,
-              people.filter((person) => person !== null),
-              (person) => [person.id],
-            );
+            const { rows, ...rest } = pageOfAll(page, (await loadParticipants(ctx, id)) ?? [], (userId) => [userId]);
+            const people = await Promise.all(rows.map((userId) => loadUser(ctx, userId)));
+            return {
+              ...rest,
+              rows: people.filter((person) => person !== null),
+              cursorOf: ({ id }: { readonly id: number }) => [id],
+            };
           }),
       },
       UserConnection,

@@ -1,9 +1,9 @@
-import { type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
 import { containing } from '#platform/db/like.ts';
-import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import { type List, listOf, type SortKey, searchedListOf, type TermSearch } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
@@ -199,25 +199,33 @@ export const userDetailsByIds = async (
 };
 
 /**
- * Matches part of a name or user name, or a whole address. The address is the public one; for administrators it may
- * also be the primary one or any confirmed one. A public address is always one of those, so the lookup uses their
- * unique indexes.
- *
- * Names are matched in a subquery of their own from three letters on, to use the trigram index. The planner does not
- * know the search term and would otherwise walk the index of the sort order.
+ * How to find users by part of a name or user name, or by a whole address. The address is the public one; for
+ * administrators it may also be the primary one or any confirmed one. A public address is always one of those, so the
+ * lookup uses their unique indexes. The trigram index of names needs three letters.
  */
-const matches = (actor: Actor, search: string) => {
-  const pattern = containing(search);
-  const named =
-    search.length < 3
-      ? sql`(users.username ilike ${pattern} or users.name ilike ${pattern})`
-      : sql`users.id = any (array(select u.id from users u where u.username ilike ${pattern} or u.name ilike ${pattern}))`;
-  if (!search.includes('@')) return sql<boolean>`${named}`;
-  const shown = actor.isAdmin ? sql`true` : sql`lower(users.public_email) = lower(${search})`;
-  return sql<boolean>`(${named} or ${shown} and users.id = any (array(
-    select u.id from users u where lower(u.email) = lower(${search})
-    union select e.user_id from emails e where lower(e.email) = lower(${search}) and e.confirmed_at is not null)))`;
+const usersContaining = (actor: Actor, term: string): TermSearch => {
+  const pattern = containing(term);
+  const named = (alias: string) =>
+    sql<boolean>`(${sql.ref(`${alias}.username`)} ilike ${pattern} or ${sql.ref(`${alias}.name`)} ilike ${pattern})`;
+  const shown = actor.isAdmin ? sql`true` : sql`lower(users.public_email) = lower(${term})`;
+  const orAddressed = (condition: RawBuilder<boolean>) =>
+    isAddress(term)
+      ? sql<boolean>`(${condition} or ${shown} and users.id = any (array(
+          select u.id from users u where lower(u.email) = lower(${term})
+          union select e.user_id from emails e where lower(e.email) = lower(${term}) and e.confirmed_at is not null)))`
+      : condition;
+  return {
+    table: 'users',
+    contains: orAddressed(named('users')),
+    found: orAddressed(
+      term.length < 3
+        ? named('users')
+        : sql<boolean>`users.id = any (array(select u.id from users u where ${named('u')}))`,
+    ),
+  };
 };
+
+const isAddress = (term: string): boolean => term.includes('@');
 
 export const USER_ORDERS = ['id', 'name', 'username', 'created_at', 'updated_at'] as const;
 type UserOrder = (typeof USER_ORDERS)[number];
@@ -277,28 +285,32 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
     query = query.where(sql<boolean>`lower(users.username) = any (${wanted}::text[])`);
   }
   if (filter.ids !== undefined) query = query.where(sql<boolean>`users.id = any (${filter.ids}::bigint[])`);
-  if (filter.search) query = query.where(matches(actor, filter.search));
-  if (filter.active) query = query.where('users.state', '=', 'active');
-  if (filter.blocked) query = query.where('users.state', 'in', ['blocked', 'ldap_blocked']);
-  if (filter.external) query = query.where('users.external', '=', true);
+  const search = filter.search ? usersContaining(actor, filter.search) : null;
+  // Few users have the address, or a name with an "@".
+  const isRare = filter.search !== undefined && isAddress(filter.search);
+  if (search && isRare) query = query.where(search.found);
+  // Literals, because of a parameter Postgres does not know whether nearly all users have it, or nearly none.
+  if (filter.active) query = query.where('users.state', '=', sql.lit('active'));
+  if (filter.blocked) query = query.where('users.state', 'in', [sql.lit('blocked'), sql.lit('ldap_blocked')]);
+  if (filter.external) query = query.where('users.external', '=', sql.lit(true));
   if (filter.service_accounts_of !== undefined) {
     query = query
       .where('users.user_type', '=', sql.lit('service_account'))
       .where('users.provisioned_by_group_id', 'is not distinct from', filter.service_accounts_of);
   }
-  if (filter.exclude_external) query = query.where('users.external', '=', false);
-  if (filter.humans) query = query.where('users.user_type', '=', 'human');
-  // As literals, because Postgres takes half of all users for those of an unknown type.
+  if (filter.exclude_external) query = query.where('users.external', '=', sql.lit(false));
+  if (filter.humans) query = query.where('users.user_type', '=', sql.lit('human'));
   if (filter.exclude_internal) query = query.where('users.user_type', 'not in', INTERNAL_TYPES.map(sql.lit));
-  if (filter.without_project_bots) query = query.where('users.user_type', '<>', 'project_bot');
+  if (filter.without_project_bots) query = query.where('users.user_type', '<>', sql.lit('project_bot'));
   if (filter.created_after) query = query.where(sql<boolean>`users.created_at >= ${filter.created_after}::timestamptz`);
   if (filter.created_before)
     query = query.where(sql<boolean>`users.created_at <= ${filter.created_before}::timestamptz`);
   if (actor.isAdmin) {
-    if (filter.admins) query = query.where('users.is_admin', '=', true);
+    if (filter.admins) query = query.where('users.is_admin', '=', sql.lit(true));
     if (filter.pending_approval) query = query.where('users.state', '=', sql.lit('blocked_pending_approval'));
-    if (filter.auditors) query = query.where('users.is_auditor', '=', true);
-    if (filter.two_factor) query = query.where('users.two_factor_enabled', '=', filter.two_factor === 'enabled');
+    if (filter.auditors) query = query.where('users.is_auditor', '=', sql.lit(true));
+    if (filter.two_factor)
+      query = query.where('users.two_factor_enabled', '=', sql.lit(filter.two_factor === 'enabled'));
     if (filter.without_projects) {
       query =
         query.where(sql<boolean>`not exists (select 1 from members m where m.user_id = users.id and m.project_id is not null)
@@ -329,5 +341,8 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   const order = filter.order_by ?? 'id';
   const byId: SortKey<UserRow> = { by: sql.ref('users.id'), of: (row) => row.id };
   const keys = order === 'id' ? [byId] : [{ by: sql.ref(`users.${order}`), of: (row: UserRow) => row[order] }, byId];
-  return listOf(ctx.db, query, keys, filter.sort ?? 'desc');
+  const direction = filter.sort ?? 'desc';
+  return search && !isRare
+    ? searchedListOf(ctx.db, query, keys, direction, search)
+    : listOf(ctx.db, query, keys, direction);
 };

@@ -70,6 +70,48 @@ export const listOf = <Tables extends keyof DB, Row>(
   cursorOf: (row) => keys.map((key) => key.of(row)),
 });
 
+/** How to find the rows of `table` that contain a term. */
+export interface TermSearch {
+  readonly table: keyof DB;
+  /** Whether a row contains the term, from columns that the list selects. */
+  readonly contains: RawBuilder<boolean>;
+  /** The same, so that Postgres looks the rows up by an index of the texts, all at once. */
+  readonly found: RawBuilder<boolean>;
+}
+
+/** How many rows are searched in the order of the list, before all that contain the term are looked up. */
+const WALKED = 2_000;
+
+/**
+ * Creates a list as `listOf` does, of those rows of `query` that contain a term. Postgres cannot know how many do. Of a
+ * common term, the first rows of the order have enough for the page; of a rare one, an index finds all.
+ */
+export const searchedListOf = <Tables extends keyof DB, Row>(
+  db: Database,
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  keys: readonly SortKey<Row>[],
+  direction: SortDirection,
+  { table, contains, found }: TermSearch,
+): List<Row> => {
+  const walk = (window: Window): RawBuilder<Row> => {
+    const { limit, offset = 0, ...edges } = window;
+    const first = windowOf(query, keys, direction, { ...edges, limit: WALKED });
+    const way = wayOf(direction, window);
+    return sql<Row>`select * from (${first}) ${sql.table(table)} where ${contains}
+      order by ${sql.join(keys.map(({ by }) => sql`${by} ${way}`))} limit ${limit} offset ${offset}`;
+  };
+  return {
+    ...listOf(db, query.where(contains), keys, direction),
+    rows: (window) =>
+      unlessBadCursor(window, async () => {
+        const { rows } = await walk(window).execute(db);
+        return rows.length === window.limit
+          ? rows
+          : (await pageOf(query.where(found), keys, direction, window).execute(db)).rows;
+      }),
+  };
+};
+
 /** Selects the rows of the window as `windowOf` does, or by their ids. The lateral join keeps their order. */
 export const pageOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
@@ -89,14 +131,15 @@ const windowOf = <Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   keys: readonly SortKey<Row>[],
   direction: SortDirection,
-  { limit, offset = 0, after, before, backwards = false }: Window,
+  window: Window,
 ): SelectQueryBuilder<DB, Tables, Row> => {
+  const { limit, offset = 0, after, before } = window;
   const columns = sql.join(keys.map((key) => key.by));
   const beyond = (values: CursorValues, forwards: boolean) => {
     const larger = forwards === (direction === 'asc');
     return sql<boolean>`(${columns}) ${sql.raw(larger ? '>' : '<')} (${sql.join(values)})`;
   };
-  const order = sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
+  const order = wayOf(direction, window);
   let page = query.limit(limit);
   if (offset > 0) page = page.offset(offset);
   if (after) page = page.where(beyond(after, true));
@@ -104,6 +147,9 @@ const windowOf = <Tables extends keyof DB, Row>(
   for (const key of keys) page = page.orderBy(sql`${key.by} ${order}`);
   return page;
 };
+
+const wayOf = (direction: SortDirection, { backwards = false }: Pick<Window, 'backwards'>): RawBuilder<unknown> =>
+  sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
 
 /**
  * Returns true if a cursor of the window made the statement fail. Cursors come from outside, and a value of the wrong
