@@ -83,6 +83,44 @@ describe('an import', () => {
     ]);
   });
 
+  it('keeps to what happened to its project while it ran', async () => {
+    const owner = await app().make.user();
+    const closed = await app().make.group({ visibility: 'private' }, owner);
+    const open = await app().make.group({ visibility: 'public' }, owner);
+    const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
+    /** Imports the archive, and makes the request between two steps of the import. */
+    const imported = async (
+      fields: Readonly<Record<string, string>>,
+      meanwhile: (projectId: number) => Promise<{ readonly status: number }>,
+    ) => {
+      const { body } = await importArchive(app(), owner, archive, fields);
+      const ctx = app().context();
+      let steps = 0;
+      const interrupted = {
+        ...ctx,
+        transaction: async <T>(work: Parameters<typeof ctx.transaction<T>>[0]): Promise<T> => {
+          const result = await ctx.transaction(work);
+          if (++steps === 1) expect((await meanwhile(body.id)).status).toBeLessThan(300);
+          return result;
+        },
+      };
+      await runImport(interrupted, (await importOf(body.id)).id, run);
+      expect(await importOf(body.id)).toMatchObject({ status: 'finished' });
+      return (await app().as(owner).get(`/projects/${body.id}`)).body;
+    };
+    const as = app().as(owner);
+    const moved = await imported({ path: 'moved' }, (id) =>
+      as.put(`/projects/${id}/transfer`, { namespace: closed.id }),
+    );
+    expect(moved).toMatchObject({ visibility: 'private', namespace: { id: closed.id } });
+    const enclosed = await imported({ path: 'enclosed', namespace: `${open.id}` }, () =>
+      as.put(`/groups/${open.id}`, { visibility: 'private' }),
+    );
+    expect(enclosed).toMatchObject({ visibility: 'private' });
+    const laidAway = await imported({ path: 'laid-away' }, (id) => as.post(`/projects/${id}/archive`));
+    expect(laidAway).toMatchObject({ visibility: 'public', archived: true });
+  });
+
   it('and a relation import of the same project exclude each other, also at the same moment', async () => {
     const owner = await app().make.user();
     const { projectId, id, path_with_namespace: path } = await scheduled(owner, 'either');

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { PUBLIC, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { importApprovalSettings } from '#domains/approvals/archive.ts';
 import { importErrorTracking } from '#domains/error-tracking/archive.ts';
-import { lockNamespace } from '#domains/groups/tree.ts';
+import { lockNamespace, type TreePosition } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
 import { projectAttributes } from '#domains/projects/attributes.ts';
@@ -10,6 +10,7 @@ import { removeProject } from '#domains/projects/deletion.ts';
 import { nextPolicy } from '#domains/projects/expiration-policy.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
 import { lockForks, visibilityLimit } from '#domains/projects/lineage.ts';
+import { lockProject } from '#domains/projects/locks.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { importPushRule } from '#domains/push-rules/archive.ts';
 import type { Actor, Context, Tx } from '#platform/context.ts';
@@ -40,7 +41,7 @@ export const finishImport = async (
   ctx: Context,
   importer: Actor,
   row: ImportRow,
-  project: ProjectRow,
+  { id: projectId }: Pick<ProjectRow, 'id'>,
   archive: Unpacked,
 ): Promise<void> => {
   const settings = await readSettings(archive);
@@ -51,8 +52,7 @@ export const finishImport = async (
   try {
     await ctx.transaction(async (tx) => {
       if (row.replaces_project_id !== null) await lockForks(tx, 'shared');
-      const place = await lockNamespace(tx, project.namespace_id);
-      if (!place) throw new Superseded();
+      const { project, place } = await lockImported(tx, projectId);
       const done = await updateStartedImport(tx, row, {
         status: 'finished',
         percentage: 100,
@@ -81,6 +81,26 @@ export const finishImport = async (
       throw new TransferError(`The project could not be moved to its path: ${error.message}.`);
     throw error;
   }
+};
+
+/**
+ * Locks the project and its namespace, and returns them as they are now: while the import ran, the project may have
+ * been moved, and its group may have been closed.
+ *
+ * @throws Superseded if the project is gone
+ */
+const lockImported = async (
+  tx: Tx,
+  id: number,
+): Promise<{ readonly project: ProjectRow; readonly place: TreePosition }> => {
+  const found = await findProject(tx, { id });
+  // The namespace comes first, as in every command that moves a project.
+  let place = found && (await lockNamespace(tx, found.namespace_id));
+  if (!place) throw new Superseded();
+  const project = await lockProject(tx, id);
+  if (project.namespace_id !== place.id) place = await lockNamespace(tx, project.namespace_id);
+  if (!place) throw new Superseded();
+  return { project, place };
 };
 
 /** Setting files are applied at the end, all at once, so all their lines are done. */
@@ -134,7 +154,8 @@ const applySettings = async (
       ...columnsOf({ ...settings, ...projectAttributes.parse(overrides), container_expiration_policy }),
       visibility_level,
       visibility_ceiling: ceiling,
-      archived: (overrides.archived ?? line.archived) === true,
+      // The owner may have archived the project while the import ran.
+      archived: project.archived || (overrides.archived ?? line.archived) === true,
       last_activity_at: sql`now()`,
       updated_at: sql`now()`,
     })
