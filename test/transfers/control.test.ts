@@ -117,6 +117,12 @@ describe('an import', () => {
       as.put(`/groups/${open.id}`, { visibility: 'private' }),
     );
     expect(enclosed).toMatchObject({ visibility: 'private' });
+    const old = await app().make.project({}, owner);
+    const successor = await imported({ path: old.path, overwrite: 'true' }, () =>
+      as.put(`/projects/${old.id}`, { name: 'elsewhere', path: 'elsewhere' }),
+    );
+    expect(successor).toMatchObject({ path: old.path, visibility: 'public' });
+    expect((await as.get(`/projects/${old.id}`)).body).toMatchObject({ path: 'elsewhere' });
     const laidAway = await imported({ path: 'laid-away' }, (id) => as.post(`/projects/${id}/archive`));
     expect(laidAway).toMatchObject({ visibility: 'public', archived: true });
   });

@@ -198,7 +198,10 @@ const recordLeftOut = async (tx: Tx, projectId: number, { leftOut }: Unpacked): 
 const findReplaced = async (tx: Tx, { replaces_project_id: id }: ImportRow): Promise<ProjectRow | null> =>
   id === null ? null : findProject(tx, { id });
 
-/** Removes the replaced project and gives its name and path to the imported one. */
+/**
+ * Removes the replaced project and gives its name and path to the imported one. A project that has left the path while
+ * the import ran is not in its way any more, and stays.
+ */
 const takePlace = async (
   tx: Tx,
   row: ImportRow,
@@ -208,7 +211,10 @@ const takePlace = async (
   const path = row.target_path ?? project.path;
   const name = row.target_name ?? project.name;
   const full_path = `${namespacePath}/${path}`;
-  if (replaced) await removeProject(tx, replaced);
+  if (replaced) {
+    const current = await lockProject(tx, replaced.id);
+    if (current.full_path.toLowerCase() === full_path.toLowerCase()) await removeProject(tx, current);
+  }
   await checkFree(tx, { id: project.id, namespace_id: project.namespace_id, full_path, name });
   await forgetRedirect(tx, full_path);
   await tx.db.updateTable('projects').set({ name, path, full_path }).where('id', '=', project.id).execute();
