@@ -216,6 +216,46 @@ describe('an export', () => {
   });
 });
 
+describe('a user who loses the right before the job runs', () => {
+  const lost = async (loser: TestUser, how: 'blocked' | 'removed', projectId: number) => {
+    const { status } =
+      how === 'blocked'
+        ? await app().as(app().root).post(`/users/${loser.id}/block`)
+        : await app().as(app().root).delete(`/projects/${projectId}/members/${loser.id}`);
+    expect(status).toBeLessThan(300);
+  };
+
+  it.each(['blocked', 'removed'] as const)('exports nothing and imports no relation: %s', async (how) => {
+    const project = await app().make.project({});
+    const maintainer = await app().make.user();
+    await app().make.projectMember(project, maintainer, 40);
+    const { db } = app().hub.services;
+    await app().as(maintainer).post(`/projects/${project.id}/export`);
+    const form = new FormData();
+    const archive = await packProject({ issues: [{ iid: 1, title: 'One' }] });
+    form.set('file', new Blob([new Uint8Array(archive)], { type: 'application/gzip' }), 'export.tar.gz');
+    form.set('path', project.path_with_namespace);
+    form.set('relation', 'issues');
+    expect((await app().as(maintainer).post('/projects/import-relation', form)).status).toBe(201);
+    await lost(maintainer, how, project.id);
+
+    const latest = (table: 'project_exports' | 'relation_imports') =>
+      db.selectFrom(table).selectAll().where('project_id', '=', project.id).executeTakeFirstOrThrow();
+    await runExport(app().context(), (await latest('project_exports')).id, run);
+    expect(await latest('project_exports')).toMatchObject({
+      status: 'failed',
+      error: 'The user who requested the export may no longer export the project.',
+      storage_key: null,
+    });
+    await runRelationImport(app().context(), (await latest('relation_imports')).id, run);
+    expect(await latest('relation_imports')).toMatchObject({
+      status: 'failed',
+      error: expect.stringMatching(/may no longer import into the project|is no longer active/),
+    });
+    expect((await app().as(app().root).get(`/projects/${project.id}/issues`)).body).toEqual([]);
+  });
+});
+
 describe('the list of transfers', () => {
   const QUERY = `query ($kind: TransferKind, $state: TransferState) { transfers(kind: $kind, state: $state) { nodes {
     id kind state detail progress itemsPerSecond remainingSeconds bytes totalBytes error createdAt startedAt finishedAt

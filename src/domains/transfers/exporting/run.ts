@@ -2,9 +2,11 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { usersWithGroupLevel } from '#domains/access/queries.ts';
+import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
+import { contextFor } from '#domains/tokens/acting.ts';
 import { findUser } from '#domains/users/queries.ts';
 import { createArchiveWriter } from '#platform/archive/write-archive.ts';
 import { type Context, systemActor } from '#platform/context.ts';
@@ -88,6 +90,8 @@ const removeLeftovers = async (ctx: Context, { project_id }: ExportRow): Promise
 const produce = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<void> => {
   const settings = await getSettings(ctx);
   const { key, size } = (await completeArchive(ctx, row)) ?? (await makeArchive(ctx, row, project, settings));
+  // It took its time, and the upload leaves the hub.
+  if (row.upload_url !== null) await requireExporter(ctx, row, project);
   const error = await upload(ctx, row, key, size);
   await finish(ctx, row, project, { key, size, error, lifetimeHours: settings.export_file_lifetime_hours });
 };
@@ -163,14 +167,33 @@ const recordArchive = async (ctx: Context, { id, attempt }: ExportRow, file: Arc
   if (!recorded) throw new Superseded();
 };
 
-/** Returns what the user who requested the export may see. The job may have waited, so their rights are those of now. */
+/**
+ * Returns the user who requested the export, with the rights of now, because the job may have waited.
+ *
+ * @throws TransferError if they may no longer export the project
+ */
+const requireExporter = async (
+  ctx: Context,
+  row: ExportRow,
+  project: ProjectRow,
+): Promise<{ readonly userId: number; readonly isAdministrator: boolean }> => {
+  const acting = await contextFor(ctx, row.user_id, project.id);
+  const user = acting?.actor.userId == null ? null : await findUser(ctx, acting.actor.userId);
+  if (!acting || !user) throw new TransferError(GONE);
+  const isAdministrator = row.by_administrator && user.is_admin;
+  const actor = { ...acting.actor, isAdmin: isAdministrator };
+  const seen = await findProject({ ...acting, actor }, { id: project.id });
+  if (!seen || !can({ actor }, seen, 'export')) throw new TransferError(GONE);
+  return { userId: user.id, isAdministrator };
+};
+
+const GONE = 'The user who requested the export may no longer export the project.';
+
+/** Returns what the user who requested the export may see. @throws TransferError as `requireExporter` */
 const readerOf = async (ctx: Context, row: ExportRow, project: ProjectRow): Promise<ExportReader> => {
-  const user = row.user_id === null ? null : await findUser(ctx, row.user_id);
-  const isActive = user?.state === 'active';
-  const isAdministrator = isActive && row.by_administrator && user.is_admin;
+  const { userId, isAdministrator } = await requireExporter(ctx, row, project);
   const { kind, traversal_ids } = project.namespace;
-  const isMaintainer =
-    isActive && (await usersWithGroupLevel(ctx, project.namespace_id, [user.id], MAINTAINER)).has(user.id);
+  const isMaintainer = (await usersWithGroupLevel(ctx, project.namespace_id, [userId], MAINTAINER)).has(userId);
   return { isAdministrator, groupIds: kind === 'group' && (isAdministrator || isMaintainer) ? traversal_ids : [] };
 };
 

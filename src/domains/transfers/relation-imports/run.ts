@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { raiseIid } from '#domains/projects/commands.ts';
+import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { readLineBatches } from '#platform/archive/ndjson.ts';
@@ -16,7 +17,7 @@ import { placeOf } from '../importing/place.ts';
 import { reasonOf } from '../importing/reason.ts';
 import { importRelation, LINES, type LineProgress, readPeople } from '../importing/relations.ts';
 import { type RelationFile, unpack } from '../importing/unpack.ts';
-import { Superseded } from '../model.ts';
+import { Superseded, TransferError } from '../model.ts';
 import { Pace } from '../progress.ts';
 import { RELATIONS } from '../relations/all.ts';
 import { usableIid } from '../relations/columns.ts';
@@ -71,6 +72,9 @@ const claim = async (ctx: Context, id: number): Promise<RelationImportRow | null
 
 const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRow): Promise<void> => {
   const importer = await importerOf(ctx, row);
+  const target = await findProject({ ...ctx, actor: importer }, { id: project.id });
+  if (!target || !can({ actor: importer }, target, 'import_relation'))
+    throw new TransferError('The user who started the import may no longer import into the project.');
   const name = IMPORTABLE_RELATIONS.find((each) => each === row.relation);
   const relation = RELATIONS.find((each) => each.name === name);
   if (!name || !relation || row.storage_key === null) throw new Error(`cannot import the relation ${row.relation}`);
