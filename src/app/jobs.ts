@@ -26,7 +26,7 @@ import { emitUnblocked } from '#domains/merge-requests/blocking/unblocking.ts';
 import { compareClosed } from '#domains/merge-requests/closed-approvals.ts';
 import { followBranch } from '#domains/merge-requests/followers.ts';
 import { closeIssues, closeIssuesOfPush } from '#domains/merge-requests/merging/closing.ts';
-import { autoMerge } from '#domains/merge-requests/merging/follow-auto-merges.ts';
+import { autoMerge, sweepAutoMerges } from '#domains/merge-requests/merging/follow-auto-merges.ts';
 import { removeSourceBranch, settleMerges } from '#domains/merge-requests/merging/landing.ts';
 import { recheckTarget } from '#domains/merge-requests/merging/rechecking.ts';
 import { createPipelineForTarget } from '#domains/merge-requests/pipelines/of-target.ts';
@@ -138,6 +138,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeSourceBranch),
   runnable(followVersion),
   runnable(autoMerge),
+  runnable(sweepAutoMerges),
   runnable(rebaseMergeRequest),
   runnable(closeIssues),
   runnable(closeIssuesOfPush),

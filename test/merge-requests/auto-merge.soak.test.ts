@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { autoMerge } from '#domains/merge-requests/merging/follow-auto-merges.ts';
+import { autoMerge, sweepAutoMerges } from '#domains/merge-requests/merging/follow-auto-merges.ts';
 import { useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
 import { commit, makeMergeRequest, tipOf } from './merge-scene.ts';
@@ -217,6 +217,32 @@ describe('auto-merge', () => {
     expect(await notesOf(owner, at)).toContain(
       'aborted the automatic merge because the person who set it may not merge any more',
     );
+  });
+
+  it('merges when users come or go whose approval counts', async () => {
+    const waiting = async () => {
+      const scene = await makeMergeRequest(app());
+      const { owner, path, at, head } = scene;
+      await report(owner, path, head, 'success');
+      const approver = await app().make.user();
+      await owner.post(`${path}/members`, { user_id: approver.id, access_level: 30 });
+      await owner.post(`${path}/approval_rules`, { name: 'Ada', approvals_required: 1, user_ids: [approver.id] });
+      expect((await owner.put(`${at}/merge`, { auto_merge: true })).body).toMatchObject({ state: 'opened' });
+      await app().settle();
+      return { ...scene, approver };
+    };
+    // A rule without eligible approvers counts as approved.
+    const left = await waiting();
+    expect((await left.owner.delete(`${left.path}/members/${left.approver.id}`)).status).toBe(204);
+    await app().settle();
+    expect((await left.owner.get(left.at)).body.state).toBe('merged');
+
+    const closed = await waiting();
+    expect((await app().as(app().root).post(`/users/${closed.approver.id}/block`)).status).toBe(201);
+    await app().settle();
+    await sweepAutoMerges.run(app().context(), {}, { attempt: 1, lastAttempt: true });
+    await app().settle();
+    expect((await closed.owner.get(closed.at)).body.state).toBe('merged');
   });
 
   it('ends if the merge is refused, and records why', async () => {

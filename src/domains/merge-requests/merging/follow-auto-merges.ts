@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { findProject } from '#domains/projects/queries.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
-import { type Context, systemActor } from '#platform/context.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -22,6 +22,8 @@ const DECISIVE = [
   'approval',
   // Rules of code owners and groups are for protected branches.
   'protected_branch.',
+  // Approvals count while their users have the right to approve.
+  'member.',
 ];
 
 /** Finds the merge requests with auto-merge that have become mergeable, or that wait for a time only. */
@@ -46,16 +48,48 @@ export const followAutoMerges = defineFollower({
       where mr.merge_when_pipeline_succeeds and mr.state = 'opened'
         and (mr.project_id = any (${projectIds}::bigint[]) or mr.source_project_id = any (${projectIds}::bigint[]) ${isBelow})
       order by mr.id`.execute(tx.db);
-    const mergeability = await mergeabilityByIds(
-      tx,
-      rows.map(({ id }) => id),
-    );
-    for (const { id, merge_after } of rows) {
-      const status = mergeability.get(id)?.detailed_merge_status;
-      const isDue = status === 'mergeable';
-      if (!isDue && status !== 'merge_time') continue;
-      const runAt = isDue || merge_after === null ? {} : { runAt: new Date(merge_after) };
-      tx.enqueue(autoMerge, { id }, { key: `merge_requests.auto_merge:${id}`, ...runAt });
+    await enqueueDue(tx, rows);
+  },
+});
+
+/** Enqueues the merge of those that are mergeable, or that wait for a time only. */
+const enqueueDue = async (
+  tx: Tx,
+  rows: readonly { readonly id: number; readonly merge_after: string | null }[],
+): Promise<void> => {
+  const mergeability = await mergeabilityByIds(
+    tx,
+    rows.map(({ id }) => id),
+  );
+  for (const { id, merge_after } of rows) {
+    const status = mergeability.get(id)?.detailed_merge_status;
+    const isDue = status === 'mergeable';
+    if (!isDue && status !== 'merge_time') continue;
+    const runAt = isDue || merge_after === null ? {} : { runAt: new Date(merge_after) };
+    tx.enqueue(autoMerge, { id }, { key: `merge_requests.auto_merge:${id}`, ...runAt });
+  }
+};
+
+const SWEPT_AT_ONCE = 100;
+
+/**
+ * The job `merge_requests.sweep_auto_merges`: finds what the follower cannot. Users that are blocked or unblocked, and
+ * members of groups that approval rules name, change who may approve, but their events name no project.
+ */
+export const sweepAutoMerges = defineJob({
+  name: 'merge_requests.sweep_auto_merges',
+  input: z.object({}),
+  maxAttempts: 1,
+  cron: '*/5 * * * *',
+  run: async (hub) => {
+    for (let last = 0; !hub.signal.aborted; ) {
+      const { rows } = await sql<{ id: number; merge_after: string | null }>`
+        select id, merge_after from merge_requests
+        where merge_when_pipeline_succeeds and state = 'opened' and id > ${last}
+        order by id limit ${SWEPT_AT_ONCE}`.execute(hub.db);
+      if (rows.length > 0) await hub.transaction((tx) => enqueueDue(tx, rows));
+      if (rows.length < SWEPT_AT_ONCE) return;
+      last = rows.at(-1)?.id ?? last;
     }
   },
 });
