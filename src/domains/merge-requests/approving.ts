@@ -1,21 +1,23 @@
-import { addApproval, approvalsByIds, removeApprovals } from '#domains/approvals/approvals.ts';
-import { digestOfChanges, type OutdatedApprovals } from '#domains/approvals/of-version.ts';
+import { addApproval } from '#domains/approvals/approvals.ts';
+import { digestOfChanges } from '#domains/approvals/of-version.ts';
 import { type ApprovalState, approvalState } from '#domains/approvals/state.ts';
 import { recordSystemNote } from '#domains/planning/system-notes.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { checkGuarded } from '#domains/users/credentials.ts';
 import { verifyPassword } from '#domains/users/password.ts';
-import { getUser, userSummariesByIds } from '#domains/users/queries.ts';
+import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
-import { mergeRequestApproved, mergeRequestReviewed, mergeRequestUnapproved } from './events.ts';
+import { mergeRequestApproved, mergeRequestReviewed } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { getMergeRequest, type MergeRequestRow } from './queries.ts';
 import { setReviewState } from './reviewing/reviews.ts';
 import { emitApproval, emitMergeRequest } from './snapshot.ts';
 import { diffsByMergeRequestIds } from './versions/queries.ts';
+import { refreshNow } from './versions/versions.ts';
+import { withdraw, withdrawAll } from './withdrawing.ts';
 
 export interface Approve {
   /** The head that the caller has reviewed. */
@@ -58,6 +60,8 @@ export const approveMergeRequest = async (
   { sha, approval_password, publish_review = false }: Approve,
 ): Promise<boolean> => {
   const userId = requireUser(ctx);
+  // Before the first version, the head, its committers and its code owners are unknown.
+  if (given.merge_status === 'preparing' && can(ctx, seen, 'create_merge_request_in')) await refreshNow(ctx, given.id);
   const { settings } = await requireApprover(ctx, seen, given);
   if (settings.require_reauthentication_to_approve) await requirePassword(ctx, userId, approval_password);
   const diff = (await diffsByMergeRequestIds(ctx, [given.id])).get(given.id);
@@ -169,44 +173,6 @@ export const markReview = async (
   if (changed) await emitMergeRequest(tx, mergeRequestReviewed, project, row, {});
 };
 
-/** Removes the approvals of these users with their events. Returns the ids of those who had approved. */
-export const withdraw = async (
-  tx: Tx,
-  project: ProjectRow,
-  { id, iid }: Pick<MergeRequestRow, 'id' | 'iid'>,
-  userIds: readonly number[],
-  system_action?: OutdatedApprovals['system_action'],
-): Promise<readonly number[]> => {
-  if (userIds.length === 0) return [];
-  const before = await approvalState(tx, id);
-  const removed = await removeApprovals(tx, id, userIds);
-  if (removed.length === 0) return removed;
-  await setReviewState(tx, id, removed, 'unapproved');
-  await recordSystemNote(tx, { merge_request_id: id }, 'unapproved', await withdrawalNote(tx, removed));
-  const after = await approvalState(tx, id);
-  await emitApproval(tx, mergeRequestUnapproved, project, await getMergeRequest(tx, project, iid), {
-    user_ids: [...removed],
-    is_decisive: before?.approved === true && after?.approved === false,
-    ...(system_action ? { system_action } : {}),
-  });
-  return removed;
-};
-
-/** The same for all approvals. */
-export const withdrawAll = async (
-  tx: Tx,
-  project: ProjectRow,
-  row: Pick<MergeRequestRow, 'id' | 'iid'>,
-): Promise<readonly number[]> => {
-  const approvals = (await approvalsByIds(tx, [row.id])).get(row.id) ?? [];
-  return withdraw(
-    tx,
-    project,
-    row,
-    approvals.map(({ user_id }) => user_id),
-  );
-};
-
 /** @throws DomainError `forbidden`; `unauthenticated` for those whom settings keep out */
 const requireApprover = async (ctx: Context, project: ProjectRow, { id }: MergeRequestRow): Promise<ApprovalState> => {
   const state = await approvalState(ctx, id);
@@ -223,13 +189,6 @@ const isApprover = (ctx: Context, project: ProjectRow, state: ApprovalState): bo
   const { userId } = ctx.actor;
   if (userId === null || !can(ctx, project, 'create_merge_request_in')) return false;
   return can(ctx, project, 'admin_merge_request') || state.rules.some((rule) => rule.eligible_ids.includes(userId));
-};
-
-const withdrawalNote = async (tx: Tx, removed: readonly number[]): Promise<string> => {
-  if (removed.length === 1 && removed[0] === tx.actor.userId) return 'unapproved this merge request';
-  const users = await userSummariesByIds(tx, removed);
-  const names = removed.flatMap((id) => users.get(id)?.username ?? []).map((name) => `@${name}`);
-  return `revoked approvals from ${names.join(', ')}`;
 };
 
 const isReviewer = async ({ db }: Pick<Context, 'db'>, mergeRequestId: number, userId: number): Promise<boolean> => {

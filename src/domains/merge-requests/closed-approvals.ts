@@ -4,9 +4,9 @@ import { findProject } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
 import { systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { withdraw } from './approving.ts';
 import { lockMergeRequest, mergeRequestsByIds } from './queries.ts';
 import { headOf, unlessDeleted } from './versions/versions.ts';
+import { withdraw } from './withdrawing.ts';
 
 /**
  * The job `merge_requests.compare_closed`: after a push, removes the approvals of a closed merge request that were for

@@ -17,7 +17,6 @@ import type { Context, Tx } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
-import { withdrawAll } from './approving.ts';
 import { areRelated, checkBranches, mayCollaborate, refusal, requireSource, requireUnique } from './ends.ts';
 import { mergeRequestClosed, mergeRequestOpened, mergeRequestReopened, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
@@ -29,6 +28,7 @@ import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from '.
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
 import { refreshMergeRequest } from './versions/versions.ts';
+import { withdrawAll } from './withdrawing.ts';
 
 /** Attributes for Developers of the target project. For other callers they are ignored, as v4 clients expect. */
 interface Review extends LabelChanges {

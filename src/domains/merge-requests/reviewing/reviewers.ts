@@ -3,11 +3,11 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden, invalid } from '#platform/errors.ts';
-import { withdraw } from '../approving.ts';
 import { canUpdateMergeRequest } from '../commands.ts';
 import { mergeRequestUpdated } from '../events.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
+import { withdraw } from '../withdrawing.ts';
 import { setReviewState } from './reviews.ts';
 
 /**

@@ -13,7 +13,6 @@ import { DomainError } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
 import type { Commit, PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { withdraw } from '../approving.ts';
 import { mergeRequestChecked, mergeRequestPrepared, mergeRequestUpdated } from '../events.ts';
 import { autoMergeOf, endAutoMerge } from '../merging/auto-merge.ts';
 import { findMerge, refreshMergeRef } from '../merging/merge-ref.ts';
@@ -21,6 +20,7 @@ import { createPipelineOfHead } from '../pipelines/pipelines.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { headRef, mergeRef } from '../refs.ts';
 import { emitMergeRequest } from '../snapshot.ts';
+import { withdraw } from '../withdrawing.ts';
 import { collapsedFiles } from './collapsing.ts';
 import { branchNote, draftMark, knownCommits, pushNote } from './pushed-commits.ts';
 
