@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
+import { only } from '#platform/values/only.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();
@@ -63,4 +64,34 @@ it('finds the groups that a project may move into by name', async () => {
   const locations = `/projects/${project.id}/transfer_locations`;
   expect(await found(`${locations}?search=-oak&per_page=3&page=2`)).toEqual(containing('oak').slice(3, 6));
   expect(await found(`${locations}?search=-yew&per_page=3&page=2`)).toEqual(containing('yew').slice(3, 6));
+});
+
+it('finds groups in each order, as far as the caller sees them', async () => {
+  const [oaks, yews] = [containing('oak'), containing('yew')];
+  const member = await app().make.user();
+  const own = await app().make.group({ name: 'own', path: 'zz-own-yew', visibility: 'private' }, member);
+  const as = { anonymous: app().anonymous, member: app().as(member), administrator: app().as(app().root) };
+  for (const [caller, client] of Object.entries(as)) {
+    const read = async (query: string) => {
+      const { status, body, headers } = await client.get(`/groups?all_available=true&${query}`);
+      expect(status).toBe(200);
+      return { total: headers.get('x-total'), paths: body.map((each: { full_path: string }) => each.full_path) };
+    };
+    const known = caller === 'anonymous' ? yews : [...yews, own.full_path];
+    expect(await read('search=-oak&per_page=3')).toEqual({ total: String(oaks.length), paths: oaks.slice(0, 3) });
+    expect((await read('search=-oak&per_page=100&page=11')).paths).toEqual(oaks.slice(1_000, 1_100));
+    expect((await read('search=-oak&per_page=2&sort=desc')).paths).toEqual(oaks.toReversed().slice(0, 2));
+    expect((await read('search=-oak&per_page=2&order_by=id')).paths).toEqual(oaks.slice(0, 2));
+    expect((await read('search=-yew&order_by=path')).paths.toSorted()).toEqual(known.toSorted());
+    expect((await read('search=-elm-none')).paths).toEqual([]);
+    const first = await client.graphql(
+      '{ groups(allAvailable: true, search: "-yew", last: 2) { nodes { fullPath } pageInfo { startCursor } } }',
+    );
+    const { nodes, pageInfo } = only([first.data?.groups]);
+    const before = await client.graphql(
+      `{ groups(allAvailable: true, search: "-yew", last: 9, before: "${pageInfo.startCursor}") { nodes { fullPath } } }`,
+    );
+    const both = [...only([before.data?.groups]).nodes, ...nodes];
+    expect(both.map(({ fullPath }: { fullPath: string }) => fullPath).toSorted()).toEqual(known.toSorted());
+  }
 });

@@ -69,18 +69,23 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
   const values = valuesOf(filter);
   const shape = `${actorShape(actor)}|${filterShape(filter)}`;
   let total: number | null = null;
+  const read = (window: Window, way: Way) => {
+    const statement = statements.get(ctx, `${way}|${shape}|${order}|${direction}|${windowShape(window)}`, () =>
+      pageStatement(actorTemplate(actor), filter, order, direction, window, way),
+    );
+    return runCompiled<FoundGroup>(ctx, statement, {
+      ...values,
+      offset: window.offset,
+      ...cursorSlots('after', window.after),
+      ...cursorSlots('before', window.before),
+    });
+  };
   return {
     rows: async (window) => {
-      const statement = statements.get(ctx, `list|${shape}|${order}|${direction}|${windowShape(window)}`, () =>
-        pageStatement(actorTemplate(actor), filter, order, direction, window),
-      );
+      const [first, second] = waysOf(actor, filter, order);
       try {
-        const rows = await runCompiled<FoundGroup>(ctx, statement, {
-          ...values,
-          offset: window.offset,
-          ...cursorSlots('after', window.after),
-          ...cursorSlots('before', window.before),
-        });
+        let rows = await read(window, first);
+        if (second && rows.length < window.limit) rows = await read(window, second);
         total = rows[0]?.total ?? null;
         return await withColumns(ctx, rows);
       } catch (error) {
@@ -163,6 +168,22 @@ const matchingGroups = (ctx: Context, filter: GroupFilter) => {
 
 const statements = new CompiledStatements();
 
+/** How a page is read: along an index of the order; the same but searched only so far; or cut out of all matches. */
+type Way = 'ordered' | 'walked' | 'whole';
+
+/** How many groups are searched in order, before all that contain the term are looked up (`searchedListOf`). */
+const WALKED = 2_000;
+
+/** Returns the way to read a page, and perhaps another to take if that finds no full page. */
+const waysOf = (actor: Actor, filter: GroupFilter, order: GroupOrder): readonly [Way, Way?] => {
+  if (order === 'similarity' || isByRole(actor, filter)) return ['whole'];
+  if (filter.search === undefined) return ['ordered'];
+  return isPath(filter) ? ['whole'] : ['walked', 'whole'];
+};
+
+/** A search term with a slash is a path in the tree. */
+const isPath = ({ search, searchPaths }: GroupFilter): boolean => !!search?.includes('/') && !searchPaths;
+
 /**
  * Builds the statement for one page. If the caller reaches groups in several ways, each way is read separately, in
  * order and limited to the page: no single index returns all of them in order. What no index returns in order is read
@@ -174,13 +195,14 @@ const pageStatement = (
   order: GroupOrder,
   direction: SortDirection,
   window: Window,
+  way: Way,
 ): RawBuilder<unknown> => {
   const key = keys[order];
   const cursor = (name: string) =>
     key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
   const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
   const ascending = direction === 'asc';
-  const way = sql.raw(ascending !== (window.backwards ?? false) ? 'asc' : 'desc');
+  const towards = sql.raw(ascending !== (window.backwards ?? false) ? 'asc' : 'desc');
   const cursors = (by: RawBuilder<unknown> | null): RawBuilder<unknown>[] => {
     const row = by ? sql`(${by}, namespaces.id)` : sql`namespaces.id`;
     return [
@@ -189,7 +211,7 @@ const pageStatement = (
     ];
   };
   const ordered = (by: RawBuilder<unknown> | null) =>
-    sql`order by ${by ? sql`${by} ${way}, ` : sql``}namespaces.id ${way}`;
+    sql`order by ${by ? sql`${by} ${towards}, ` : sql``}namespaces.id ${towards}`;
   const isSimilarity = order === 'similarity';
   const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
   const versioned = sql`namespaces.id, ${versionOf('namespaces')}${isSimilarity ? sql`, ${key} as relevance` : sql``}`;
@@ -198,20 +220,25 @@ const pageStatement = (
   // The limit is a literal: a generic plan would assume a tenth of the table.
   const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
   const reach = reachOf(actor, filter, slot);
-  const matching = and(narrowed(actor, filter, slot));
-  const select = (way: RawBuilder<unknown>) =>
-    sql`select ${versioned}, namespaces.name, namespaces.path from namespaces where ${way} and ${matching}`;
-  if (isSimilarity || isByRole(actor, filter)) {
+  const matching = and(narrowed(actor, way === 'walked' ? { ...filter, search: undefined } : filter, slot));
+  const select = (reached: RawBuilder<unknown>) =>
+    sql`select ${versioned}, namespaces.name, namespaces.path from namespaces where ${reached} and ${matching}`;
+  if (way === 'whole') {
     return sql`with found as materialized (${sql.join(reach.map(select), sql` union all `)})
       select ${found}, (select count(*) from found) as total from found namespaces where ${and(cursors(outer))} ${ordered(outer)} ${limit}`;
   }
   const [first = sql`false`, ...others] = reach;
   const near = and([matching, ...cursors(key)]);
-  if (others.length === 0)
+  if (others.length === 0 && way === 'ordered')
     return sql`select ${versioned}, ${level} from namespaces where ${first} and ${near} ${ordered(key)} ${limit}`;
-  const upTo = window.offset ? sql`limit ${sql.lit(window.limit)} + ${slot('offset')}::bigint` : limit;
+  const walked = sql`limit ${sql.lit(WALKED)}`;
+  const page = window.offset ? sql`limit ${sql.lit(window.limit)} + ${slot('offset')}::bigint` : limit;
+  const upTo = way === 'walked' ? walked : page;
   const arms = reach.map((each) => sql`(${select(each)} and ${and(cursors(key))} ${ordered(key)} ${upTo})`);
-  return sql`select ${found} from (${sql.join(arms, sql` union all `)}) namespaces ${ordered(outer)} ${limit}`;
+  const all = sql`(${sql.join(arms, sql` union all `)}) namespaces`;
+  if (way === 'ordered') return sql`select ${found} from ${all} ${ordered(outer)} ${limit}`;
+  return sql`select ${found} from (select * from ${all} ${ordered(outer)} ${walked}) namespaces
+    where ${matches(filter, slot)} ${ordered(outer)} ${limit}`;
 };
 
 const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
@@ -251,7 +278,7 @@ const reachOf = (actor: Actor, filter: GroupFilter, put: Put): readonly RawBuild
 
 const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unknown>[] => {
   const all: RawBuilder<unknown>[] = [sql`namespaces.kind = 'group'`];
-  if (filter.search) all.push(matches(filter.search.trim(), filter.searchPaths ?? false, put));
+  if (filter.search) all.push(matches(filter, put));
   if (filter.ids) all.push(sql`namespaces.id = any (${put('ids')}::bigint[])`);
   if (filter.skipIds?.length) all.push(sql`namespaces.id <> all (${put('skipIds')}::bigint[])`);
   if (filter.visibility) all.push(sql`namespaces.visibility_level = ${sql.lit(visibilityLevel(filter.visibility))}`);
@@ -277,18 +304,18 @@ const narrowed = (actor: Actor, filter: GroupFilter, put: Put): RawBuilder<unkno
 const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`namespaces.id in (${placesSharedWith('namespace', groupId)})`;
 
-const matches = (search: string, pathsOnly: boolean, put: Put): RawBuilder<unknown> => {
+const matches = (filter: GroupFilter, put: Put): RawBuilder<unknown> => {
   const pattern = sql`${put('pattern')}::text`;
-  // A search term with a slash is a path in the tree.
-  if (search.includes('/') && !pathsOnly) return sql`namespaces.full_path ilike ${pattern}`;
+  if (isPath(filter)) return sql`namespaces.full_path ilike ${pattern}`;
+  const isLong = endsOf(filter.search?.trim() ?? '') !== null;
   const inColumn = (name: string) => {
     const column = sql.ref(`namespaces.${name}`);
-    if (!endsOf(search)) return sql`${column} ilike ${pattern}`;
+    if (!isLong) return sql`${column} ilike ${pattern}`;
     // The index finds the two ends. The concatenation keeps it from looking up the whole term.
     return sql`(${column} ilike ${put('pattern_start')}::text and ${column} ilike ${put('pattern_end')}::text
       and ${column} || '' ilike ${pattern})`;
   };
-  return pathsOnly ? inColumn('path') : sql`(${inColumn('name')} or ${inColumn('path')})`;
+  return filter.searchPaths ? inColumn('path') : sql`(${inColumn('name')} or ${inColumn('path')})`;
 };
 
 /** Returns a key for the parts of the filter that determine the statement's text. */
