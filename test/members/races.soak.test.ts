@@ -318,3 +318,25 @@ describe('a role that is lost while a request waits', () => {
     expect(await read()).toEqual(before);
   });
 });
+
+describe('owners of a group who go at the same moment', () => {
+  it('leave one of them there', async () => {
+    const [leaving, deleted] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({}, leaving);
+    await app().make.groupMember(group, deleted, 50);
+    await app().settle();
+    const { db } = app().hub.services;
+    // The deletion has found another owner when it waits for the personal namespace.
+    const answers = await db.transaction().execute(async (trx) => {
+      await sql`select from namespaces where owner_id = ${deleted.id} for update`.execute(trx);
+      const deletion = app().as(app().root).delete(`/users/${deleted.id}`);
+      await untilBlocked(app());
+      const leave = app().as(leaving).delete(`/groups/${group.id}/members/${leaving.id}`);
+      await untilBlocked(app(), 2);
+      return [deletion, leave];
+    });
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([204, 403]);
+    const { body } = await app().as(app().root).get(`/groups/${group.id}/members`);
+    expect(body).toMatchObject([{ id: leaving.id, access_level: 50 }]);
+  });
+});

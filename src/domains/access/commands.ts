@@ -13,3 +13,14 @@ export const refreshAccess = async (
 ): Promise<void> => {
   await sql`select refresh_namespace_access(${namespaceIds}::bigint[], ${userIds ?? null}::bigint[])`.execute(tx.db);
 };
+
+/**
+ * Waits for other transactions that take an Owner away from one of these top-level groups, until this one ends. Call it
+ * before checking that another Owner is left: two Owners who go at the same moment must not both find the other one. A
+ * lock of the groups would deadlock with the lock of an account.
+ */
+export const lockOwners = async (tx: Tx, groupIds: readonly number[]): Promise<void> => {
+  await sql`
+    select pg_advisory_xact_lock(hashtextextended('groups.owners:' || id, 0))
+    from (select unnest(${groupIds}::bigint[]) as id order by id) owned`.execute(tx.db);
+};

@@ -183,9 +183,13 @@ export const placesSharedWith = (kind: keyof typeof SHARES, groupId: RawBuilder<
   return sql`select ${place} from ${table} s where s.shared_with_id = ${groupId} and ${isUnexpired('s')}`;
 };
 
+/** Selects the ids of the top-level groups that the user is an Owner of. The id may be a column. */
+export const groupsOwned = (userId: number | RawBuilder<number>): RawBuilder<number> => sql<number>`
+  select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
+  where m.user_id = ${userId} and m.access_level = ${sql.lit(OWNER)} and ${isUnexpired('m')}`;
+
 /** Selects the ids of the top-level groups whose only Owner is the user. The id may be a column. */
 export const groupsOwnedAlone = (userId: number | RawBuilder<number>): RawBuilder<number> => sql<number>`
-  select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
-  where m.user_id = ${userId} and m.access_level = ${sql.lit(OWNER)} and ${isUnexpired('m')} and not exists (
+  ${groupsOwned(userId)} and not exists (
     select from members o where o.namespace_id = m.namespace_id and o.access_level = ${sql.lit(OWNER)}
       and o.user_id <> ${userId} and ${isUnexpired('o')})`;

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { lockOwners } from '#domains/access/commands.ts';
 import { OWNER } from '#domains/access/model.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
 import { unassignFromIssues } from '#domains/issues/unassign.ts';
@@ -150,9 +151,10 @@ const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberT
   }
 };
 
-/** Returns true if the group would be left without an Owner. */
+/** Returns true if the group would be left without an Owner. Nobody else can take one away until the transaction ends. */
 export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<boolean> => {
   if (source.kind !== 'group' || member.access_level < OWNER) return false;
+  await lockOwners(tx, source.group.traversal_ids.slice(0, 1));
   const other = await tx.db
     .selectFrom('members')
     .innerJoin('users', 'users.id', 'members.user_id')

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { groupsOwnedAlone } from '#domains/access/roles.ts';
+import { lockOwners } from '#domains/access/commands.ts';
+import { groupsOwned, groupsOwnedAlone } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
@@ -66,6 +67,11 @@ export const removeAccount = async (
 };
 
 const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
+  const { rows: owned } = await sql<{ id: number }>`${groupsOwned(userId)}`.execute(tx.db);
+  await lockOwners(
+    tx,
+    owned.map(({ id }) => id),
+  );
   const { rows } = await sql`${groupsOwnedAlone(userId)} limit 1`.execute(tx.db);
   return rows.length > 0;
 };
