@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import pg from 'pg';
 import type { EmbeddedPostgres } from '#platform/db/embedded.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { startOwnPostgres } from '../support/own-postgres.ts';
@@ -184,8 +185,8 @@ class Scene {
 
   /** Fills the project with records that are expensive to read: long texts, many files, and a large one. */
   async #fillStrangeProject({ url, token, projectId, projectPath }: World): Promise<void> {
-    for (let n = 0; n < LONG_ISSUES; n++)
-      await call(url, token, `/projects/${projectId}/issues`, { title: `Long ${n}`, description: LONG_TEXT });
+    const long = await call(url, token, `/projects/${projectId}/issues`, { title: 'Long', description: LONG_TEXT });
+    await this.#copyIssue(Number(long.id), LONG_ISSUES - 1);
     const branches = { many: commitOfManyFiles(5), large: commitOfLargeDelta(48) };
     for (const [branch, { oid, pack }] of Object.entries(branches)) {
       const answer = await fetch(`${url}/${projectPath}.git/git-receive-pack`, {
@@ -195,6 +196,22 @@ class Scene {
       });
       const text = await answer.text();
       if (!text.includes(`ok refs/heads/${branch}`)) throw new Error(`the push of ${branch} was answered: ${text}`);
+    }
+  }
+
+  /** Sending each text to the hub would take longer than all rounds of the test. */
+  async #copyIssue(id: number, copies: number): Promise<void> {
+    const client = new pg.Client({ connectionString: this.#postgres.connectionString });
+    await client.connect();
+    try {
+      await client.query(
+        `insert into issues (project_id, iid, title, description, author_id)
+           select project_id, iid + n, title || ' ' || n, description, author_id
+           from issues, generate_series(1, $2::int) n where id = $1`,
+        [id, copies],
+      );
+    } finally {
+      await client.end();
     }
   }
 
