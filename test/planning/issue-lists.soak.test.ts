@@ -17,8 +17,8 @@ const db = () => app().hub.services.db;
 
 const CROWD = 2_100;
 /** As many rows of a list are compared, from each end. */
-const COMPARED = 30;
-const PAGE = 4;
+const COMPARED = 15;
+const PAGE = 5;
 
 let scene: Awaited<ReturnType<typeof makeScene>>;
 let open: { readonly id: number };
