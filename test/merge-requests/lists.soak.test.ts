@@ -115,7 +115,7 @@ beforeAll(async () => {
 
 const titlesOf = (rows: readonly { readonly title: string }[]) => rows.map(({ title }) => title);
 
-const PAGE = 4;
+const PAGE = 7;
 
 /** Reads the list in small pages, by offset and by cursor. Short pages are found in another way than long ones. */
 const paged = async <Row>(list: () => List<Row>): Promise<{ byOffset: Row[]; byCursor: Row[]; backwards: Row[] }> => {
