@@ -62,7 +62,7 @@ export interface HubOptions {
   readonly crons?: boolean;
   /** False does not wait until repositories and files are on disk. For tests. */
   readonly durable?: boolean;
-  /** The most connections to the database. Tests need few, and each one plans its statements anew. */
+  /** The most connections of each pool. Tests need few: opening one is expensive, and each plans its statements anew. */
   readonly connections?: number;
   /**
    * Called as soon as the first administrator exists, because a generated password would be lost if the start failed
@@ -73,6 +73,7 @@ export interface HubOptions {
 
 const POOL_SIZE = 20;
 const JOB_CONCURRENCY = 8;
+const JOB_CONNECTIONS = 10;
 const HTTP_CLOSE_TIMEOUT_MS = 4_000;
 
 /** Starts a hub: database, storage and git, and the workers, the web server or both, depending on its role. */
@@ -197,6 +198,7 @@ export const startHub = async ({
         jobs: crons ? jobs : jobs.map(({ cron: _, ...job }) => job),
         createContext,
         concurrency: JOB_CONCURRENCY,
+        connections: Math.min(JOB_CONNECTIONS, connections),
         processes,
       });
       const deliveries: DeliveryEngine = await startDeliveryEngine({

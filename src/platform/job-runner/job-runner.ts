@@ -15,6 +15,8 @@ export interface JobRunnerOptions {
   /** The number of concurrent short jobs. Long and remote jobs have `longConcurrency` separate workers each. */
   readonly concurrency: number;
   readonly longConcurrency?: number;
+  /** The most connections to the database. Each lane keeps one to listen. */
+  readonly connections?: number;
   /** The registration of this process. If it is declared dead, its jobs stop before it registers again. */
   readonly processes: Processes;
   /** How often to look for jobs without a notification. */
@@ -32,9 +34,9 @@ export interface JobRunner {
 
 /** Starts the workers of this process for jobs and cron. Leaves jobs that are not in the list to other processes. */
 export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunner> => {
-  const { services, jobs, concurrency, longConcurrency = 3, processes } = options;
+  const { services, jobs, concurrency, longConcurrency = 3, connections = 10, processes } = options;
   assertDistinct(jobs);
-  const pool = createWorkerPool(services);
+  const pool = createWorkerPool(services, connections);
   const sorts = [
     { name: 'short', batched: true, concurrency, jobs: jobs.filter((job) => !job.long && !job.remote) },
     { name: 'long', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.long) },
@@ -77,11 +79,11 @@ const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
 /**
  * Creates a separate pool: graphile-worker expects Date objects, and must work while handlers use up the other pool.
  */
-const createWorkerPool = ({ pool, log }: Services): pg.Pool => {
+const createWorkerPool = ({ pool, log }: Services, max: number): pg.Pool => {
   const { connectionString } = pool.options;
   if (connectionString === undefined) throw new Error('the pool was created without a connection string');
   return tolerateLosses(
-    new pg.Pool({ connectionString, max: 10, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
+    new pg.Pool({ connectionString, max, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
     (error) => log.warn({ err: error }, 'lost a database connection of the job workers'),
   );
 };
