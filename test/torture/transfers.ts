@@ -27,7 +27,7 @@ export interface TransfersVerdict extends Breakage {
 
 const ISSUES = 3_000;
 /** Rounds take turns with the sources. A request for an export that is still running would start no other one. */
-const TURNS = 6;
+const MAX_TURNS = 6;
 /** A round waits up to three times for hubs, a minute each: on a busy machine a hub takes that long to start. */
 const ROUND_MS = 300_000;
 /** Of hundreds of transfers, on a busy machine. */
@@ -38,7 +38,7 @@ const DRAIN_MS = 1_800_000;
  * each transfer is whole or has failed with a reason, with nothing missing, doubled or left behind.
  */
 export const tortureTransfers = async (options: TransferOptions): Promise<Rounds & TransfersVerdict> =>
-  runRounds(new TransfersScene(await Cluster.open(), options.seed, options.each ?? 1), options, ROUND_MS);
+  runRounds(new TransfersScene(await Cluster.open(), options), options, ROUND_MS);
 
 class TransfersScene implements Scene<TransfersVerdict> {
   readonly #cluster: Cluster;
@@ -47,18 +47,22 @@ class TransfersScene implements Scene<TransfersVerdict> {
   #server: Server | null = null;
   #port = 0;
   readonly #each: number;
+  readonly #turns: number;
   #sourceIds: readonly number[] = [];
 
-  constructor(cluster: Cluster, seed: number, each: number) {
+  constructor(cluster: Cluster, { seed, rounds, each = 1 }: TransferOptions) {
     this.#cluster = cluster;
     this.#seed = seed;
     this.#each = each;
+    this.#turns = Math.min(MAX_TURNS, rounds);
   }
 
   async prepare(): Promise<void> {
     const cluster = this.#cluster;
     await cluster.call('PUT', '/application/settings', { allow_local_requests_from_web_hooks_and_services: true });
-    this.#sourceIds = await Promise.all(Array.from({ length: TURNS * this.#each }, (_, n) => this.#createSource(n)));
+    this.#sourceIds = await Promise.all(
+      Array.from({ length: this.#turns * this.#each }, (_, n) => this.#createSource(n)),
+    );
     for (const id of this.#sourceIds) await cluster.call('POST', `/projects/${id}/export`);
     await this.#settled();
     const [first] = this.#sourceIds;
@@ -114,7 +118,7 @@ class TransfersScene implements Scene<TransfersVerdict> {
   }
 
   #sourcesOf(round: number): readonly number[] {
-    const first = (round % TURNS) * this.#each;
+    const first = (round % this.#turns) * this.#each;
     return this.#sourceIds.slice(first, first + this.#each);
   }
 
