@@ -8,7 +8,6 @@ const run = promisify(execFile);
 
 const report = z.object({
   summary: z.object({
-    totalCruised: z.number(),
     violations: z.array(z.object({ from: z.string(), to: z.string(), rule: z.object({ name: z.string() }) })),
   }),
 });
