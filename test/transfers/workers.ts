@@ -1,45 +1,51 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
 import type { TestApp } from '../support/app.ts';
-
-const SCRIPT = fileURLToPath(new URL('./hub-process.ts', import.meta.url));
+import { until } from '../support/until.ts';
+import { type Process, startProcess } from '../system/process.ts';
 
 export interface Worker {
+  /** The id that locks its jobs. */
   readonly id: string;
-  readonly child: ChildProcess;
+  readonly process: Process;
 }
 
-/** Starts worker processes that tests can kill. The app must be a hub that only serves requests. */
+/** Starts worker processes, one at a time, that tests can kill. The app must be a hub that only serves requests. */
 export const useWorkers = (app: () => TestApp) => {
-  const children: ChildProcess[] = [];
+  const processes: Process[] = [];
+  const started = new Set<string>();
   afterAll(() => {
-    for (const child of children) child.kill('SIGKILL');
+    for (const { child } of processes) child.kill('SIGKILL');
   });
+  /** The process has registered before it serves. */
+  const newId = async (): Promise<string | undefined> => {
+    const rows = await app()
+      .hub.services.db.selectFrom('hub_processes')
+      .select('id')
+      .where('role', '=', 'worker')
+      .execute();
+    return rows.map(({ id }) => id).find((id) => !started.has(id));
+  };
   return {
     start: async (): Promise<Worker> => {
       const { config } = app().hub.services;
-      const child = spawn(process.execPath, [SCRIPT], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-        env: {
-          ...process.env,
-          DATABASE_URL: config.databaseUrl ?? '',
-          MILLRACE_DATA_DIR: config.dataDir,
-          MILLRACE_ROLE: 'worker',
-          MILLRACE_PORT: '0',
-          MILLRACE_LOG_LEVEL: 'silent',
-        },
+      const worker = startProcess({
+        TMPDIR: process.env.TMPDIR ?? '',
+        DATABASE_URL: config.databaseUrl ?? '',
+        MILLRACE_DATA_DIR: config.dataDir,
+        MILLRACE_ROLE: 'worker',
+        MILLRACE_PORT: '0',
+        MILLRACE_LOG_LEVEL: 'silent',
       });
-      children.push(child);
-      for await (const id of createInterface({ input: child.stdout })) return { id, child };
-      throw new Error('the worker did not start');
+      processes.push(worker);
+      await worker.url();
+      const id = await until('the worker to be registered', newId);
+      started.add(id);
+      return { id, process: worker };
     },
     /** Kills the worker, and lets the others know at once instead of after twelve seconds. */
-    kill: async ({ id, child }: Worker): Promise<void> => {
+    kill: async ({ id, process: { child, ended } }: Worker): Promise<void> => {
       child.kill('SIGKILL');
-      await once(child, 'exit');
+      await ended;
       await app().hub.services.pool.query(
         `update hub_processes set seen_at = now() - interval '1 hour' where id = $1`,
         [id],
