@@ -99,7 +99,14 @@ export const startHub = async ({
     const { connectionString, stop: stopDatabase } = await (database ?? openDatabase(config, log));
     closers.push(stopDatabase);
     const repositories = await ownFolder(config.dataDir, 'repositories');
-    const pool = createPool({ connectionString, max: connections, applicationName: `millrace ${config.role}` });
+    const caches = new Caches();
+    const pool = createPool({
+      connectionString,
+      max: connections,
+      applicationName: `millrace ${config.role}`,
+      // If Postgres crashed, it may have lost commits that did not wait for the disk, and uses their numbers again.
+      onLoss: () => caches.clear(),
+    });
     closers.push(() => pool.end());
     await migrate(pool);
 
@@ -107,7 +114,6 @@ export const startHub = async ({
     const http = createHttpClient();
     closers.push(() => http.close());
     const processId = randomUUID();
-    const caches = new Caches();
     const services: Services = {
       config,
       pool,

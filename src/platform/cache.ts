@@ -72,6 +72,13 @@ export class Cache<K, V extends {}> {
     this.#old.delete(key);
   }
 
+  clear(): void {
+    this.#young = new Map();
+    this.#youngWeight = 0;
+    this.#old = new Map();
+    this.#oldWeight = 0;
+  }
+
   get figures(): CacheFigures {
     return { entries: this.#young.size + this.#old.size, hits: this.#hits, misses: this.#misses };
   }
@@ -98,12 +105,17 @@ export class Cache<K, V extends {}> {
 
 /** The caches of a process. Their figures are on `/-/metrics`. */
 export class Caches {
-  readonly #all: { readonly name: string; readonly figures: CacheFigures }[] = [];
+  readonly #all: { readonly name: string; readonly figures: CacheFigures; clear(): void }[] = [];
 
   create<K, V extends {}>(options: CacheOptions<V>): Cache<K, V> {
     const cache = new Cache<K, V>(options);
     this.#all.push(cache);
     return cache;
+  }
+
+  /** Forgets everything that is cached. */
+  clear(): void {
+    for (const cache of this.#all) cache.clear();
   }
 
   /** Returns the sums of the figures by name. */

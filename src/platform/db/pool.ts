@@ -33,13 +33,21 @@ export interface PoolOptions {
   readonly applicationName: string;
   /** Further settings of each session, such as `enable_seqscan: 'off'`. */
   readonly sessionSettings?: Readonly<Record<string, string>>;
+  /** Called for each connection that is lost. */
+  readonly onLoss?: () => void;
 }
 
 /**
  * Creates a pool that sends statements with parameters as named prepared statements, because planning a join costs more
  * than running it. Sessions use UTC and ISO dates, so that times read as text have one format.
  */
-export const createPool = ({ connectionString, max, applicationName, sessionSettings = {} }: PoolOptions): pg.Pool => {
+export const createPool = ({
+  connectionString,
+  max,
+  applicationName,
+  sessionSettings = {},
+  onLoss,
+}: PoolOptions): pg.Pool => {
   const pool = new pg.Pool({
     connectionString,
     max,
@@ -55,7 +63,7 @@ export const createPool = ({ connectionString, max, applicationName, sessionSett
   pool.on('connect', prepareStatements);
   // A new pool holds no statements yet. In tests, each hub of a process would otherwise use up the names of the next.
   names.clear();
-  return tolerateLosses(pool);
+  return tolerateLosses(pool, onLoss);
 };
 
 /**
