@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { CreatedApplication } from '#domains/oauth/applications.ts';
+import { type CreatedApplication, updateApplication } from '#domains/oauth/applications.ts';
 import { digestToken } from '#platform/secrets.ts';
 import type { TestUser } from '../support/app.ts';
 import { useApp } from '../support/app.ts';
@@ -47,6 +47,20 @@ describe('refreshing', () => {
     const ask = (scope: string) => refresh(old.refresh_token, { ...credentials(wide), scope });
     expect(await ask('read_api api')).toMatchObject({ status: 400, body: { error: 'invalid_scope' } });
     expect(await ask('read_user')).toMatchObject({ status: 200, body: { scope: 'read_user' } });
+  });
+
+  test('gives no scope that the application has lost', async () => {
+    const wide = await makeApplication(app(), user, { scopes: ['read_user', 'api'] });
+    const old = await tokensFor(app(), user, wide, { scope: 'api read_user' });
+    await updateApplication(app().context(user), wide.id, { scopes: ['read_user'] });
+    const { status, body } = await refresh(old.refresh_token, credentials(wide));
+    expect([status, body.scope]).toEqual([200, 'read_user']);
+    await updateApplication(app().context(user), wide.id, { scopes: ['openid'] });
+    expect(await refresh(body.refresh_token, credentials(wide))).toMatchObject({
+      status: 400,
+      body: { error: 'invalid_scope' },
+    });
+    expect(await apiStatus(app(), body.access_token)).toBe(200);
   });
 
   test('is refused to another application, with another redirect URI, and for a blocked user', async () => {

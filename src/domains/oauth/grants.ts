@@ -97,8 +97,10 @@ export const refreshTokens = async (
     } else if (verifierNeeded && !application.confidential && old.code_challenge !== null) {
       throw invalidGrant('The code_verifier of the authorization request is missing.');
     }
-    const scopes = sent.scope === null ? old.scopes : requestedScopes(sent.scope, old.scopes);
-    if (!scopes) throw invalidScope();
+    // Scopes may have been taken from the application since.
+    const left = old.scopes.filter((scope) => application.scopes.includes(scope));
+    const scopes = sent.scope === null ? left : requestedScopes(sent.scope, left);
+    if (!scopes || scopes.length === 0) throw invalidScope();
     await tx.db
       .updateTable('oauth_access_tokens')
       // now() is the start of this transaction. Exchanges that started before the current moment count as concurrent.
