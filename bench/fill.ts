@@ -10,7 +10,7 @@ and stars, and one repository with 10,000 branches. For benches only: its tokens
 
   --projects N   a multiple of ${LEAST_PROJECTS}; 1000000 by default, which takes a few minutes and 6 GB of disk
   --scale        1,000,000 projects with 5,000,000 issues, 2,000,000 merge requests, 10,000,000 notes, 20,000,000 events
-                 with deliveries, and 10,000,000 jobs with artifacts, in about 60 GB of disk
+                 with deliveries, and 10,000,000 jobs with artifacts, in 45 GB of disk and about half an hour
   --divide N     with --scale: the same shape in 1/N of the rows; at most ${1_000_000 / LEAST_PROJECTS}
   --data DIR     the hub's data directory (MILLRACE_DATA_DIR) for the repository and, without DATABASE_URL, the
                  embedded Postgres, which is kept. Start a hub on it: MILLRACE_DATA_DIR=DIR npm start
