@@ -5,6 +5,7 @@ import { conflict, DomainError, unauthenticated } from '#platform/errors.ts';
 import { type DetailedMergeStatus, isOfHead, mergeabilityByIds } from './mergeability.ts';
 import { scheduleAutoMerge } from './merging/auto-merge.ts';
 import { failed, land, type MergeOptions, MergeRefused } from './merging/landing.ts';
+import { createEnqueuedPipeline } from './pipelines/pipelines.ts';
 import { mayMerge } from './policy.ts';
 import { getMergeRequest, headPipelinesByIds, type MergeRequestRow } from './queries.ts';
 import { refreshNow } from './versions/versions.ts';
@@ -129,8 +130,18 @@ const mayIgnoreOwnWait: Decide = async (_ctx, project, row, status) => {
 /** Returns whether auto-merge waits or merges at once. Null if there is nothing to wait for. */
 const mustWait: Decide = async (ctx, _project, row, status) => {
   if (status !== 'mergeable') return WAITED_FOR.has(status) ? true : null;
-  const pipeline = (await headPipelinesByIds(ctx, [row.id])).get(row.id);
-  if (!isOfHead(row, pipeline)) return null;
+  let pipeline = await pipelineOfHead(ctx, row);
+  if (!pipeline) {
+    // A new head may get one within a second.
+    await createEnqueuedPipeline(ctx, row);
+    pipeline = await pipelineOfHead(ctx, row);
+  }
+  if (!pipeline) return null;
   if (pipeline.status === 'success') return false;
   return isComplete(pipeline) ? null : true;
+};
+
+const pipelineOfHead = async (ctx: Context, row: MergeRequestRow) => {
+  const pipeline = (await headPipelinesByIds(ctx, [row.id])).get(row.id);
+  return isOfHead(row, pipeline) ? pipeline : null;
 };

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../db/pool.ts';
+import type { JobDefinition } from '../jobs.ts';
 
 /** The jobs of one name that are not done. */
 export interface QueuedJobs {
@@ -31,4 +32,12 @@ export const listQueuedJobs = async (db: Database): Promise<QueuedJobs[]> => {
     from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
     group by tasks.id, tasks.identifier order by 1`.execute(db);
   return rows;
+};
+
+/** Returns the input of the job that waits or runs with this key. Null if there is none, or if it was given up. */
+export const findQueuedInput = async <I>(db: Database, job: JobDefinition<I>, key: string): Promise<I | null> => {
+  const { rows } = await sql<{ payload: unknown }>`
+    select payload from graphile_worker._private_jobs
+    where key = ${key} and attempts < max_attempts`.execute(db);
+  return rows[0] === undefined ? null : job.input.parse(rows[0].payload);
 };

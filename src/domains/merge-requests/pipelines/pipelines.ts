@@ -7,8 +7,9 @@ import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
+import { findQueuedInput } from '#platform/job-runner/queue.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeabilityByIds } from '../mergeability.ts';
 import { refreshMergeRef } from '../merging/merge-ref.ts';
@@ -132,6 +133,22 @@ export const createPipelineOfHead = defineJob({
     }
   },
 });
+
+/** Enqueues the pipeline of a new head. */
+export const enqueuePipelineOfHead = (
+  tx: Tx,
+  created: { readonly id: number; readonly user_id: number; readonly head: string },
+): void => tx.enqueue(createPipelineOfHead, created, { key: keyOfHead(created.id) });
+
+/** Creates the pipeline that is enqueued for the head, for a caller who does not wait for the job. */
+export const createEnqueuedPipeline = async (ctx: Context, { id }: Pick<MergeRequestRow, 'id'>): Promise<void> => {
+  const enqueued = await findQueuedInput(ctx.db, createPipelineOfHead, keyOfHead(id));
+  // The job creates no second one.
+  const run = { attempt: 1, lastAttempt: false };
+  if (enqueued) await createPipelineOfHead.run({ ...ctx, actor: systemActor }, enqueued, run);
+};
+
+const keyOfHead = (id: number): string => `merge_requests.pipeline:${id}`;
 
 /** Describes the merge request of a pipeline for the bodies of hooks (reference: webhooks §3). */
 export const describeForHooks = async (ctx: Context, id: number): Promise<HookedMergeRequest | null> => {

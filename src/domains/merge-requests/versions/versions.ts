@@ -16,7 +16,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestChecked, mergeRequestPrepared, mergeRequestUpdated } from '../events.ts';
 import { autoMergeOf, endAutoMerge } from '../merging/auto-merge.ts';
 import { findMerge, refreshMergeRef } from '../merging/merge-ref.ts';
-import { createPipelineOfHead } from '../pipelines/pipelines.ts';
+import { enqueuePipelineOfHead } from '../pipelines/pipelines.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { headRef, mergeRef } from '../refs.ts';
 import { emitMergeRequest } from '../snapshot.ts';
@@ -259,8 +259,7 @@ const settle = async (
   await emitOutcome(tx, pusher, project, { before, after }, outcome);
   const runner = pusherId ?? after.author_id;
   if ((isFirst || isPushed) && head !== null && runner !== null && project.builds_access_level !== 'disabled') {
-    const created = { id: before.id, user_id: runner, head };
-    tx.enqueue(createPipelineOfHead, created, { key: `merge_requests.pipeline:${before.id}` });
+    enqueuePipelineOfHead(tx, { id: before.id, user_id: runner, head });
   }
   if (isPushed && autoMergeOf(after)?.sha !== head)
     await endAutoMerge(tx, project, after, 'the source branch was updated');
