@@ -3,7 +3,7 @@ import { readPage } from '#platform/paging.ts';
 import { boolean } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { recheckMergeStatus } from './merging/rechecking.ts';
-import { createMergeRequestPipeline, createMergeRequestPipelineLater } from './pipelines/pipelines.ts';
+import { requestPipeline, requestPipelineLater } from './pipelines/requested.ts';
 import { countDivergedCommits, listMergeRequestPipelines } from './queries.ts';
 import { mergeRequestRecord } from './record.ts';
 import { approvalRuleRoutes } from './rest/approval-rules.ts';
@@ -91,8 +91,8 @@ export const routes = [
     response: pipelineRecord.optional(),
     run: async (ctx, { id, merge_request_iid, async }, http) => {
       const { project, row } = await find(ctx, id, merge_request_iid);
-      if (!async) return toPipeline(ctx, await createMergeRequestPipeline(ctx, project, row));
-      await createMergeRequestPipelineLater(ctx, project, row);
+      if (!async) return toPipeline(ctx, await requestPipeline(ctx, project, row));
+      await requestPipelineLater(ctx, project, row);
       http.setStatus(202);
       return undefined;
     },

@@ -39,3 +39,11 @@ it('does not merge before that pipeline with /merge', async () => {
   expect((await owner.post(`${at}/notes`, { body: '/merge' })).status).toBe(202);
   expect((await owner.get(at)).body).toMatchObject({ state: 'opened', merge_when_pipeline_succeeds: true });
 });
+
+it('gets a pipeline on request before it is prepared', async () => {
+  const { owner, at } = await open();
+  expect(await owner.post(`${at}/pipelines`)).toMatchObject({
+    status: 200,
+    body: { source: 'merge_request_event', status: 'pending' },
+  });
+});
