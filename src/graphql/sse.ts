@@ -62,12 +62,14 @@ export class EventStream implements LiveSink {
   constructor(response: ServerResponse, seat: Seat) {
     this.#response = response;
     this.seat = seat;
-    response.socket?.setTimeout(0);
-    response.socket?.setNoDelay(true);
+    // The response has let go of its socket when it closes. The next request on the connection uses it again.
+    const { socket } = response;
+    socket?.setTimeout(0);
+    socket?.setNoDelay(true);
     const onDrain = () => this.#hold();
-    response.socket?.on('drain', onDrain);
+    socket?.on('drain', onDrain);
     response.once('close', () => {
-      response.socket?.off('drain', onDrain);
+      socket?.off('drain', onDrain);
       seat.leave();
     });
   }
