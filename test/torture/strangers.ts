@@ -199,14 +199,17 @@ class Scene {
     }
   }
 
-  /** Sending each text to the hub would take longer than all rounds of the test. */
+  /**
+   * Sending each text to the hub would take longer than all rounds of the test. The numbers of the copies are far above
+   * those that the hub gives to the issues of strangers.
+   */
   async #copyIssue(id: number, copies: number): Promise<void> {
     const client = new pg.Client({ connectionString: this.#postgres.connectionString });
     await client.connect();
     try {
       await client.query(
         `insert into issues (project_id, iid, title, description, author_id)
-           select project_id, iid + n, title || ' ' || n, description, author_id
+           select project_id, 1000000 + n, title || ' ' || n, description, author_id
            from issues, generate_series(1, $2::int) n where id = $1`,
         [id, copies],
       );
