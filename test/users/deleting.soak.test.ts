@@ -57,6 +57,17 @@ describe('deleting a user', () => {
     }
   });
 
+  it('counts only Owners of a group who can act', async () => {
+    const [owner, other] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({}, owner);
+    await app().make.groupMember(group, other, 50);
+    expect((await admin().post(`/users/${other.id}/block`)).status).toBe(201);
+    expect((await app().as(owner).delete(`/groups/${group.id}/members/${owner.id}`)).status).toBe(403);
+    expect((await remove(owner)).status).toBe(409);
+    expect((await admin().post(`/users/${other.id}/unblock`)).status).toBe(201);
+    expect((await remove(owner)).status).toBe(204);
+  });
+
   it('keeps one award of each name for the ghost user', async () => {
     const { author, other } = await makeAuthor();
     const { db } = app().hub.services;

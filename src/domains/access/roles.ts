@@ -188,8 +188,20 @@ export const groupsOwned = (userId: number | RawBuilder<number>): RawBuilder<num
   select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
   where m.user_id = ${userId} and m.access_level = ${sql.lit(OWNER)} and ${isUnexpired('m')}`;
 
-/** Selects the ids of the top-level groups whose only Owner is the user. The id may be a column. */
+/**
+ * Selects the memberships `o` of the Owners of these groups, an array, who can act today. An Owner who is blocked, or
+ * whose membership has expired, is none to rely on.
+ */
+export const actingOwners = (groups: RawBuilder<unknown>): RawBuilder<{ id: number }> => sql<{ id: number }>`
+  select o.id from members o join users holder on holder.id = o.user_id and holder.state = 'active'
+  where o.namespace_id = any (${groups}) and o.access_level = ${sql.lit(OWNER)} and ${isUnexpired('o')}`;
+
+/** Selects the ids of the top-level groups of which nobody but the user is an acting Owner. The id may be a column. */
 export const groupsOwnedAlone = (userId: number | RawBuilder<number>): RawBuilder<number> => sql<number>`
+  ${groupsOwned(userId)} and not exists (${actingOwners(sql`array[m.namespace_id]`)} and o.user_id <> ${userId})`;
+
+/** Selects those of `groupsOwnedAlone` that have no other Owner at all, not even one who is blocked. */
+export const groupsOwnedByNobodyElse = (userId: number): RawBuilder<number> => sql<number>`
   ${groupsOwned(userId)} and not exists (
     select from members o where o.namespace_id = m.namespace_id and o.access_level = ${sql.lit(OWNER)}
       and o.user_id <> ${userId} and ${isUnexpired('o')})`;

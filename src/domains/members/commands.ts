@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { lockOwners } from '#domains/access/commands.ts';
 import { OWNER } from '#domains/access/model.ts';
-import { isUnexpired } from '#domains/access/roles.ts';
+import { actingOwners } from '#domains/access/roles.ts';
 import { unassignFromIssues } from '#domains/issues/unassign.ts';
 import { unassignFromMergeRequests } from '#domains/merge-requests/unassign.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -155,18 +155,9 @@ const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberT
 export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<boolean> => {
   if (source.kind !== 'group' || member.access_level < OWNER) return false;
   await lockOwners(tx, source.group.traversal_ids.slice(0, 1));
-  const other = await tx.db
-    .selectFrom('members')
-    .innerJoin('users', 'users.id', 'members.user_id')
-    .select('members.id')
-    .where(sql<boolean>`members.namespace_id = any (${source.group.traversal_ids}::bigint[])`)
-    .where('members.id', '<>', member.id)
-    .where('members.access_level', '=', OWNER)
-    .where('users.state', '=', 'active')
-    .where(isUnexpired('members'))
-    .limit(1)
-    .executeTakeFirst();
-  return !other;
+  const { rows } = await sql`
+    ${actingOwners(sql`${source.group.traversal_ids}::bigint[]`)} and o.id <> ${member.id} limit 1`.execute(tx.db);
+  return rows.length === 0;
 };
 
 /** Removes the user's memberships below the group, and returns each with its place. */

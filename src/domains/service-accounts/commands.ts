@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
-import { groupsOwnedAlone } from '#domains/access/roles.ts';
+import { groupsOwnedByNobodyElse } from '#domains/access/roles.ts';
 import { removeGroup } from '#domains/groups/deletion.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
@@ -87,7 +87,7 @@ export const removeServiceAccount = (
 
 /** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
 const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
-  const { rows } = await sql<{ id: number }>`${groupsOwnedAlone(id)} order by n.id`.execute(tx.db);
+  const { rows } = await sql<{ id: number }>`${groupsOwnedByNobodyElse(id)} order by n.id`.execute(tx.db);
   const asAccount: Tx = { ...tx, actor: { ...tx.actor, userId: id, username, isAdmin: false } };
   for (const group of rows) if (group.id !== holder?.id) await removeGroup(asAccount, { id: group.id });
 };
