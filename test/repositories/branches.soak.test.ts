@@ -81,6 +81,9 @@ describe('GET branches', () => {
     expect(namesOf(await client.get(`${path}?search=ONE`))).toEqual(['feature/one', 'one-more']);
     expect(namesOf(await client.get(`${path}?search=${encodeURIComponent('^one')}`))).toEqual(['one-more']);
     expect(namesOf(await client.get(`${path}?search=${encodeURIComponent('one$')}`))).toEqual(['feature/one']);
+    // An empty term is at the start and at the end of every name.
+    for (const all of ['^', '$'])
+      expect((await client.head(`${path}?search=${encodeURIComponent(all)}`)).headers.get('x-total'), all).toBe('4');
     expect(namesOf(await client.get(`${path}?regex=${encodeURIComponent('^feature/.*o$')}`))).toEqual(['feature/two']);
     expect((await client.get(`${path}?regex=${encodeURIComponent('(a')}`)).status).toBe(400);
     expect((await client.get(`${path}?regex=${encodeURIComponent('(a)\\1')}`)).status).toBe(400);

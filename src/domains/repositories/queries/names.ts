@@ -8,7 +8,7 @@ export type Test = (name: string) => boolean;
 export const searchTest = (search: string | undefined): Test | null => {
   if (search === undefined || search === '') return null;
   const fromStart = search.startsWith('^');
-  const toEnd = search.endsWith('$') && search.length > 1;
+  const toEnd = search.endsWith('$');
   const term = search.slice(fromStart ? 1 : 0, toEnd ? -1 : undefined).toLowerCase();
   return (given) => {
     const name = given.toLowerCase();
