@@ -92,8 +92,9 @@ describe('an import', () => {
     const imported = async (
       fields: Readonly<Record<string, string>>,
       meanwhile: (projectId: number) => Promise<{ readonly status: number }>,
+      bytes = archive,
     ) => {
-      const { body } = await importArchive(app(), owner, archive, fields);
+      const { body } = await importArchive(app(), owner, bytes, fields);
       const ctx = app().context();
       let steps = 0;
       const interrupted = {
@@ -123,8 +124,51 @@ describe('an import', () => {
     );
     expect(successor).toMatchObject({ path: old.path, visibility: 'public' });
     expect((await as.get(`/projects/${old.id}`)).body).toMatchObject({ path: 'elsewhere' });
+    // Only the labels of the groups that contain the project now are matched.
+    await as.post(`/groups/${closed.id}/labels`, { name: 'bug', color: '#ff0000' });
+    const label = { title: 'bug', type: 'GroupLabel', color: '#00ff00' };
+    const labeled = await packProject({ issues: [{ iid: 1, title: 'One', label_links: [{ label }] }] });
+    const left = await imported(
+      { path: 'left', namespace: `${closed.id}` },
+      (id) => as.put(`/projects/${id}/transfer`, { namespace: open.id }),
+      labeled,
+    );
+    expect((await as.get(`/projects/${left.id}/labels`)).body).toMatchObject([{ name: 'bug', is_project_label: true }]);
+    expect((await as.get(`/projects/${left.id}/issues?with_labels_details=true`)).body).toMatchObject([
+      { labels: [{ name: 'bug', color: '#00ff00' }] },
+    ]);
     const laidAway = await imported({ path: 'laid-away' }, (id) => as.post(`/projects/${id}/archive`));
     expect(laidAway).toMatchObject({ visibility: 'public', archived: true });
+  });
+
+  it('refuses exports and new items of its project until it ends, and keeps its numbers if it is canceled', async () => {
+    const owner = await app().make.user();
+    const { projectId, id, path_with_namespace: projectPath } = await scheduled(owner, 'coming');
+    const as = app().as(owner);
+    const base = `/projects/${projectId}`;
+    const refused = { status: 409, body: { message: '409 Conflict - the project is being imported' } };
+    expect(await as.post(`${base}/export`)).toMatchObject(refused);
+    const exported = await control(owner, 'projectExport', projectPath);
+    expect(exported.data.projectExport.errors).toEqual(['the project is being imported']);
+    expect(await as.post(`${base}/issues`, { title: 'Mine' })).toMatchObject(refused);
+    expect(await as.post(`${base}/issues`, { title: 'Mine', iid: 7 })).toMatchObject(refused);
+    expect(await as.post(`${base}/milestones`, { title: 'Mine' })).toMatchObject(refused);
+    const ctx = app().context();
+    let steps = 0;
+    const canceling = {
+      ...ctx,
+      transaction: async <T>(work: Parameters<typeof ctx.transaction<T>>[0]): Promise<T> => {
+        const result = await ctx.transaction(work);
+        const { relations } = await importOf(projectId);
+        if (JSON.stringify(relations).includes('500') && ++steps === 1)
+          expect((await as.post(`${base}/import/cancel`)).status).toBe(201);
+        return result;
+      },
+    };
+    await runImport(canceling, id, run);
+    expect((await as.get(base)).body).toMatchObject({ import_status: 'failed', open_issues_count: 500 });
+    expect((await as.post(`${base}/issues`, { title: 'Mine' })).body).toMatchObject({ iid: 501 });
+    expect((await as.post(`${base}/export`)).status).toBe(202);
   });
 
   it('and a relation import of the same project exclude each other, also at the same moment', async () => {
@@ -266,7 +310,8 @@ describe('the list of transfers', () => {
   it("has the caller's own, of every kind, with their pace", async () => {
     const owner = await app().make.user();
     const { projectId, id, path_with_namespace } = await scheduled(owner, 'listed');
-    await app().as(owner).post(`/projects/${projectId}/export`);
+    const exported = await app().make.project({}, owner);
+    await app().as(owner).post(`/projects/${exported.id}/export`);
     const { db } = app().hub.services;
     await sql`update project_imports set status = 'started', started_at = now() - interval '10 seconds', percentage = 25,
       relations = '{"issues": {"done": 100, "total": 400}}' where id = ${id}`.execute(db);

@@ -10,7 +10,7 @@ import { setSubscription } from '#domains/planning/subscriptions.ts';
 import { recordChangeNotes } from '#domains/planning/system-notes.ts';
 import { checkDescription, readTitle } from '#domains/planning/texts.ts';
 import { changeSpentTime, type SpentTime } from '#domains/planning/time-tracking.ts';
-import { lockProjectFor, nextIid, raiseIid } from '#domains/projects/commands.ts';
+import { lockProjectFor, nextIid, reserveIid } from '#domains/projects/commands.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
@@ -86,7 +86,7 @@ export const createIssue = async (ctx: Context, seen: ProjectRow, given: NewIssu
     const assignees = await checkAssignees(tx, project, planning.assignee_ids ?? []);
     const milestone_id = (await readMilestone(tx, project, planning.milestone_id)) ?? null;
     const labels = await wantedLabels(tx, project, [], planning);
-    if (own.iid !== undefined) await raiseIid(tx, project.id, 'issue', own.iid);
+    if (own.iid !== undefined) await reserveIid(tx, project.id, 'issue', own.iid);
     const issue = await tx.db
       .insertInto('issues')
       .values({

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { lockNamespace, lockPath, requireUnmarked } from '#domains/groups/tree.ts';
@@ -7,9 +7,10 @@ import { highestUnrestricted, requireUnrestricted } from '#domains/groups/visibi
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { invalid, notFound } from '#platform/errors.ts';
+import { conflict, invalid, notFound } from '#platform/errors.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 import type { ProjectAttributes } from './attributes.ts';
+import { IMPORT_TYPE, RUNNING_IMPORT } from './model.ts';
 import { checkNameAndPath, refuse } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';
 import { newRegistrationToken, runnersTokenColumns } from './runners-token.ts';
@@ -93,14 +94,35 @@ const diskPathOf = (id: number): string => {
   return `@hashed/${digest.slice(0, 2)}/${digest.slice(2, 4)}/${digest}.git`;
 };
 
-/** Reserves `count` consecutive numbers for issues, merge requests and the like, and returns the first. */
+/**
+ * Reserves `count` consecutive numbers for issues, merge requests and the like, and returns the first.
+ *
+ * @throws DomainError `conflict` while an archive is imported into the project: its items keep their own numbers
+ */
 export const nextIid = async (tx: Tx, projectId: number, kind: CounterKind, count = 1): Promise<number> => {
   const { rows } = await sql<{ last_iid: number }>`
-    insert into project_counters (project_id, kind, last_iid) values (${projectId}, ${kind}, ${count})
+    insert into project_counters (project_id, kind, last_iid)
+    select ${projectId}::bigint, ${kind}::text, ${count}::int where not exists (${runningImport(projectId)})
     on conflict (project_id, kind) do update set last_iid = project_counters.last_iid + excluded.last_iid
     returning last_iid`.execute(tx.db);
-  return (rows[0]?.last_iid ?? count) - count + 1;
+  const [counter] = rows;
+  if (!counter) throw conflict(IMPORTING);
+  return counter.last_iid - count + 1;
 };
+
+/** Reserves the number that the caller wants, and those below it. @throws DomainError as `nextIid` */
+export const reserveIid = async (tx: Tx, projectId: number, kind: CounterKind, iid: number): Promise<void> => {
+  const { rows } = await runningImport(projectId).execute(tx.db);
+  if (rows.length > 0) throw conflict(IMPORTING);
+  await raiseIid(tx, projectId, kind, iid);
+};
+
+const IMPORTING = '409 Conflict - the project is being imported';
+
+/** Selects a row while an archive is imported into the project. */
+const runningImport = (projectId: number): RawBuilder<unknown> => sql`
+  select from project_imports where project_id = ${projectId} and import_type = ${IMPORT_TYPE}
+    and status = any (${RUNNING_IMPORT}::text[])`;
 
 /** Raises the counter to at least `lastIid`, after items were inserted with numbers of their own. */
 export const raiseIid = async (tx: Tx, projectId: number, kind: CounterKind, lastIid: number): Promise<void> => {

@@ -39,6 +39,8 @@ export interface ProjectNamespace {
 
 export const IMPORT_STATUSES = ['none', 'scheduled', 'started', 'finished', 'failed'] as const;
 type ImportStatus = (typeof IMPORT_STATUSES)[number];
+/** The type of an import of an archive. */
+export const IMPORT_TYPE = 'gitlab_project';
 /** The statuses of an import that is not finished. */
 export const RUNNING_IMPORT = ['scheduled', 'started'] as const satisfies readonly ImportStatus[];
 

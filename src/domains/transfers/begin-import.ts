@@ -1,5 +1,5 @@
 import type { Insertable } from 'kysely';
-import type { ProjectRow } from '#domains/projects/model.ts';
+import { type ProjectRow, RUNNING_IMPORT } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import type { ProjectImports } from '#platform/db/tables.ts';
@@ -50,4 +50,17 @@ export const asReplaced = (error: unknown): never => {
   if (REPLACED.includes(brokenConstraint(error)))
     throw conflict('409 Conflict - another import is replacing the project');
   throw error;
+};
+
+/** @throws DomainError `conflict` while the import that creates the project is running */
+export const requireNoImport = async (tx: Tx, project: Pick<ProjectRow, 'id'>): Promise<void> => {
+  // The lock makes this wait for a retry of the import, and the other way round.
+  const whole = await tx.db
+    .selectFrom('project_imports')
+    .select('status')
+    .where('project_id', '=', project.id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (RUNNING_IMPORT.some((status) => status === whole?.status))
+    throw conflict('409 Conflict - the project is being imported');
 };

@@ -18,7 +18,7 @@ import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platfo
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { decrypt, encrypt, randomToken } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
-import { beginImport, type ImportSource } from './begin-import.ts';
+import { beginImport, type ImportSource, requireNoImport } from './begin-import.ts';
 import { emitExport } from './emit-progress.ts';
 import { exportQueued } from './events.ts';
 import { checkUploadUrl } from './exporting/upload.ts';
@@ -37,7 +37,8 @@ export interface ExportOptions {
  * nothing.
  *
  * @throws DomainError `not_found` while exports are turned off, `forbidden`, `invalid` for a bad upload URL, `conflict`
- * if an export with another upload or description is running
+ * if an export with another upload or description is running, or while the project is being imported or forked: the
+ * archive would hold a part of it
  */
 export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
   requireAbility(ctx, project, 'export');
@@ -46,6 +47,7 @@ export const scheduleExport = async (ctx: Context, project: ProjectRow, options:
   if (upload) await checkUploadUrl(ctx, upload.url);
   await limitAction(ctx, 'project_export_limit');
   await ctx.transaction(async (tx) => {
+    await requireNoImport(tx, project);
     const row = await tx.db
       .insertInto('project_exports')
       .values({

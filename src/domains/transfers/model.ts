@@ -4,7 +4,7 @@ import type { ProjectExports, ProjectImports } from '#platform/db/tables.ts';
 /** The format version that this hub writes, and the newest that it reads (reference: export-archive §1). */
 export const ARCHIVE_VERSION = '0.2.4';
 export const ARCHIVE_TYPE = 'application/gzip';
-export const IMPORT_TYPE = 'gitlab_project';
+export { IMPORT_TYPE } from '#domains/projects/model.ts';
 /** The type of an import that clones a repository by URL. */
 export const GIT_TYPE = 'git';
 /** Forks run as imports internally. The API does not show them as imports. */

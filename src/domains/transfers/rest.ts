@@ -29,7 +29,7 @@ export const routes = [
     tag,
     summary: 'Export a project',
     description:
-      'Repeating the request while that export is running changes nothing. Returns 409 for another upload or description.',
+      'Repeating the request while that export is running changes nothing. Returns 409 for another upload or description, and while the project is being imported.',
     input: {
       id: idOrPath(),
       description: text({ max: 2_000 }).nullish(),

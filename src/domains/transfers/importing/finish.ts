@@ -68,8 +68,7 @@ export const finishImport = async (
       await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
       await applyFurther(tx, project.id, further);
       await recordLeftOut(tx, project.id, archive);
-      for (const relation of NUMBERED_RELATIONS) await countUp(tx, project.id, relation);
-      await recountOpenIssues(tx, project.id);
+      await recount(tx, project.id);
       if (row.target_path !== null) await takePlace(asImporter, row, project, { replaced, path: place.full_path });
       const storage_keys = [...archiveKeys(row)];
       if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
@@ -81,6 +80,12 @@ export const finishImport = async (
       throw new TransferError(`The project could not be moved to its path: ${error.message}.`);
     throw error;
   }
+};
+
+/** Makes the counters of the project agree with what has been imported. */
+const recount = async (tx: Tx, projectId: number): Promise<void> => {
+  for (const relation of NUMBERED_RELATIONS) await countUp(tx, projectId, relation);
+  await recountOpenIssues(tx, projectId);
 };
 
 /**
@@ -234,7 +239,7 @@ interface FailOptions {
 const mayKeepSource = (ctx: Context, { import_type, source_url }: ImportRow): boolean =>
   source_url === null || (import_type === IMPORT_TYPE && 'url' in openSource(ctx, source_url));
 
-/** Marks an import as failed. */
+/** Marks an import as failed. What was imported stays, and the next items get numbers above it. */
 export const failImport = async (
   ctx: Context,
   id: number,
@@ -262,6 +267,7 @@ export const failImport = async (
       .where('id', '=', id)
       .returningAll()
       .executeTakeFirstOrThrow();
+    if (before.import_type === IMPORT_TYPE) await recount(tx, before.project_id);
     const storage_keys = keeps ? [] : [...archiveKeys(before)];
     if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
     await emitImport(tx, null, row, importFailed);

@@ -1,6 +1,8 @@
+import { lockNamespace } from '#domains/groups/tree.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
+import { Superseded } from '../model.ts';
 import type { ImportPlace } from './batch.ts';
 import { keepHead } from './fork-heads.ts';
 
@@ -13,3 +15,21 @@ export const placeOf = async (ctx: Context, project: ProjectRow): Promise<Import
   maxSnippetBytes: (await getSettings(ctx)).snippet_size_limit,
   keepHead: (head) => keepHead(ctx, project.disk_path, head),
 });
+
+/**
+ * Returns the place with the groups that contain the project now, and keeps it there until the transaction ends: it may
+ * have been moved since the import began.
+ *
+ * @throws Superseded if the project is gone
+ */
+export const placeNow = async (tx: Tx, place: ImportPlace): Promise<ImportPlace> => {
+  const project = await tx.db
+    .selectFrom('projects')
+    .select('namespace_id')
+    .where('id', '=', place.project_id)
+    .forKeyShare()
+    .executeTakeFirst();
+  const namespace = project && (await lockNamespace(tx, project.namespace_id));
+  if (!namespace) throw new Superseded();
+  return { ...place, namespace_ids: namespace.traversal_ids };
+};

@@ -11,6 +11,7 @@ import { type Failure, ImportBatch, type ImportPlace, ITEM } from './batch.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import type { ImportPeople } from './people.ts';
 import { findPeople } from './people.ts';
+import { placeNow } from './place.ts';
 import { type ImportStats, kindOfRelation, NO_STATS } from './stats.ts';
 import { UnknownKeys } from './unknown-keys.ts';
 import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
@@ -59,7 +60,7 @@ export const importRelation = async (
     let unknown: readonly Failure[] = [];
     try {
       await checkpoint.lines(name, done, bytes, async (tx) => {
-        const batch = new ImportBatch(tx.db, place, people);
+        const batch = new ImportBatch(tx.db, await placeNow(tx, place), people);
         const readable = await choose(tx, readableLines(batch, lines));
         const unreadable = batch.failures.length;
         if (readable.length > 0) await relation.write(batch, readable);

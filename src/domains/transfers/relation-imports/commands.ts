@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -7,6 +6,7 @@ import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
+import { requireNoImport } from '../begin-import.ts';
 import { relationImportCreated } from '../events.ts';
 import { importSingleRelation, relationImportKey } from '../jobs.ts';
 import { IMPORT_TYPE } from '../model.ts';
@@ -50,19 +50,6 @@ export const scheduleRelationImport = async (
 };
 
 const RUNNING = '409 Conflict - another relation import of the project is running';
-
-/** @throws DomainError `conflict` while the import that creates the project is running */
-const requireNoImport = async (tx: Tx, project: ProjectRow): Promise<void> => {
-  // The lock makes this wait for a retry of the import, and the other way round.
-  const whole = await tx.db
-    .selectFrom('project_imports')
-    .select('status')
-    .where('project_id', '=', project.id)
-    .forUpdate()
-    .executeTakeFirst();
-  if (RUNNING_IMPORT.some((status) => status === whole?.status))
-    throw conflict('409 Conflict - the project is being imported');
-};
 
 const begin = async (tx: Tx, row: RelationImportRow): Promise<void> => {
   tx.enqueue(importSingleRelation, { relation_import_id: row.id }, { key: relationImportKey(row.id) });
