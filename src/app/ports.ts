@@ -5,12 +5,15 @@ import { artifactReader } from '#domains/ci/creation/artifact-files.ts';
 import { dependsOn } from '#domains/ci/dependencies.ts';
 import { describeMergeRequest } from '#domains/ci/hook-relatives.ts';
 import { openLabels } from '#domains/external-authorization/labels.ts';
+import { afterProjectsMoved } from '#domains/groups/moving.ts';
+import { replaceLabels } from '#domains/labels/moving.ts';
 import { resolveReferences } from '#domains/markdown/html.ts';
 import { publishReview } from '#domains/merge-requests/approving.ts';
 import { notifyBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
 import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';
 import { describeForHooks } from '#domains/merge-requests/pipelines/pipelines.ts';
 import { handlePush } from '#domains/merge-requests/push-options.ts';
+import { replaceMilestones } from '#domains/milestones/moving.ts';
 import { publishDraftNotes } from '#domains/notes/drafts.ts';
 import { getNoteable } from '#domains/notes/noteable.ts';
 import { writeChangeNotes, writeHistoryNotes, writeSystemNotes } from '#domains/notes/system.ts';
@@ -35,6 +38,10 @@ import type { Services } from '#platform/context.ts';
 export const connectPorts = (services: Services): void => {
   labelsOpenTo.connect(services, openLabels);
   globallyAllowedNetworks.connect(services, async (ctx) => (await getSettings(ctx)).globally_allowed_ips);
+  afterProjectsMoved.connect(services, async (tx, projects) => {
+    await replaceLabels(tx, projects);
+    await replaceMilestones(tx, projects);
+  });
   beforeProjectsAreDeleted.connect(services, releaseProjects);
   beforeMergeRequestsAreDeleted.connect(services, notifyBlockedByProjects);
   deleteApplicationsOf.connect(services, removeApplicationsOf);

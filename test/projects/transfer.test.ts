@@ -59,6 +59,53 @@ describe('PUT /projects/:id/transfer', () => {
     expect(next.status).toBe(201);
   });
 
+  it('leaves no labels and milestones of the groups that it left', async () => {
+    const owner = await app().make.user();
+    const client = app().as(owner);
+    const top = await app().make.group({}, owner);
+    const secret = await app().make.group({ parent_id: top.id }, owner);
+    const to = await app().make.group({}, owner);
+    await client.post(`/groups/${secret.id}/labels`, { name: 'secret', color: '#112233', description: 'Kept' });
+    await client.post(`/groups/${top.id}/labels`, { name: 'bug', color: '#112233' });
+    await client.post(`/groups/${to.id}/labels`, { name: 'bug', color: '#ffffff' });
+    const milestone = (
+      await client.post(`/groups/${secret.id}/milestones`, { title: 'Launch', due_date: '2026-12-24' })
+    ).body;
+    const project = await app().make.project({ namespace_id: secret.id }, owner);
+    const issues = `/projects/${project.id}/issues`;
+    await client.post(issues, { title: 'One', labels: 'secret,bug,own', milestone_id: milestone.id });
+    const read = async () => (await client.get(`${issues}/1?with_labels_details=true`)).body;
+    const labels = async () =>
+      (await client.get(`/projects/${project.id}/labels`)).body.map(
+        (each: { name: string; color: string; is_project_label: boolean }) =>
+          `${each.name} ${each.color} ${each.is_project_label}`,
+      );
+    // A group that moves takes its own labels and milestones along, and loses those above it.
+    expect((await client.post(`/groups/${secret.id}/transfer`)).status).toBe(201);
+    expect(await read()).toMatchObject({ labels: ['bug', 'own', 'secret'], milestone: { id: milestone.id } });
+    expect(await labels()).toEqual(['bug #112233 true', 'own #6699cc true', 'secret #112233 false']);
+    await client.delete(`/groups/${top.id}`);
+
+    const other = await app().make.project({ namespace_id: secret.id }, owner);
+    await client.post(`/projects/${other.id}/issues`, { title: 'Stays', labels: 'secret', milestone_id: milestone.id });
+    expect((await client.delete(`/projects/${project.id}/labels/bug`)).status).toBe(204);
+    await client.post(`/groups/${secret.id}/labels`, { name: 'bug', color: '#112233' });
+    await client.put(`${issues}/1`, { add_labels: 'bug' });
+    expect((await client.put(`/projects/${project.id}/transfer`, { namespace: to.id })).status).toBe(200);
+    expect(await labels()).toEqual(['bug #ffffff false', 'own #6699cc true', 'secret #112233 true']);
+    expect(await read()).toMatchObject({
+      labels: ['bug', 'own', 'secret'],
+      milestone: { title: 'Launch', due_date: '2026-12-24', project_id: project.id, iid: 1 },
+    });
+    expect((await client.get(`/projects/${other.id}/issues/1`)).body).toMatchObject({
+      labels: ['secret'],
+      milestone: { id: milestone.id },
+    });
+    await client.delete(`/groups/${secret.id}`);
+    await app().settle();
+    expect(await read()).toMatchObject({ labels: ['bug', 'own', 'secret'], milestone: { title: 'Launch' } });
+  });
+
   it('requires an Owner who may create projects in the target', async () => {
     const { make } = app();
     const [owner, maintainer, other] = [await make.user(), await make.user(), await make.user()];

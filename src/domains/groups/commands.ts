@@ -23,6 +23,7 @@ import {
 } from './attributes.ts';
 import { groupCreated, groupUpdated } from './events.ts';
 import { lockPlaceFor } from './locks.ts';
+import { afterProjectsMoved } from './moving.ts';
 import { networkErrors } from './networks.ts';
 import { groupPayload, groupScope } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
@@ -247,6 +248,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       });
       await inheritMarks(tx, before.id);
       await refreshAccess(tx, [before.id]);
+      await afterProjectsMoved(tx, sql`select id from projects where namespace_id = any (${ids}::bigint[])`);
       const group = await getGroup(tx, { id: before.id });
       // Networks only apply on top-level groups, and the move may change whether this group is one.
       if (group.ip_restriction_ranges !== null) await reloadRestrictions(tx);

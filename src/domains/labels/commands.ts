@@ -113,17 +113,23 @@ export const ensureLabels = async (tx: Tx, project: ProjectRow, titles: readonly
   return labelsByTitles(tx, project, wanted);
 };
 
-const insertLabels = async (tx: Tx, container: Container, labels: readonly NewLabel[]): Promise<LabelRow[]> => {
+/** Inserts labels with titles that the container does not have yet. Checks nothing. */
+export const insertLabels = async (
+  tx: Tx,
+  container: Container,
+  labels: readonly (NewLabel & { readonly lock_on_merge?: boolean })[],
+): Promise<LabelRow[]> => {
   const rows = await tx.db
     .insertInto('labels')
     .values(
-      labels.map(({ title, color, description = null, priority = null, archived = false }) => ({
+      labels.map(({ title, color, description = null, priority = null, archived = false, lock_on_merge = false }) => ({
         ...ownerColumns(container),
         title,
         color,
         description,
         priority,
         archived,
+        lock_on_merge,
       })),
     )
     .onConflict((each) => each.doNothing())

@@ -51,23 +51,33 @@ export const createMilestone = async (ctx: Context, seen: Container, input: NewM
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_milestone');
     await checkFree(tx, container, title, null);
-    const { id } = await tx.db
-      .insertInto('milestones')
-      .values({
-        ...ownerColumns(container),
-        iid: await nextMilestoneIid(tx, container),
-        title,
-        description: input.description ?? null,
-        due_date: input.due_date ?? null,
-        start_date: input.start_date ?? null,
-      })
-      .returning('id')
-      .executeTakeFirstOrThrow()
-      .catch(asTaken);
-    const milestone = await getMilestone(tx, container, id);
-    tx.emit(milestoneCreated, { ...about(container, milestone), payload: payloadOf(milestone) });
-    return milestone;
+    return insertMilestone(tx, container, { ...input, title });
   });
+};
+
+/** Inserts a milestone with the next number. The caller has checked it. @throws DomainError `invalid` for a taken title */
+export const insertMilestone = async (
+  tx: Tx,
+  container: Container,
+  input: NewMilestone & { readonly state?: string },
+): Promise<MilestoneRow> => {
+  const { id } = await tx.db
+    .insertInto('milestones')
+    .values({
+      ...ownerColumns(container),
+      iid: await nextMilestoneIid(tx, container),
+      title: input.title,
+      description: input.description ?? null,
+      due_date: input.due_date ?? null,
+      start_date: input.start_date ?? null,
+      ...(input.state === undefined ? {} : { state: input.state }),
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+    .catch(asTaken);
+  const milestone = await getMilestone(tx, container, id);
+  tx.emit(milestoneCreated, { ...about(container, milestone), payload: payloadOf(milestone) });
+  return milestone;
 };
 
 /** Changes, closes or activates a milestone of the container. @throws DomainError `forbidden`, `invalid` */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { visibilityName } from '#domains/access/model.ts';
+import { afterProjectsMoved } from '#domains/groups/moving.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
 import { lockNamespace, requireUnmarked } from '#domains/groups/tree.ts';
@@ -49,6 +50,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
       .execute()
       .catch(asTaken);
     await redirect(tx, before, full_path);
+    await afterProjectsMoved(tx, sql`select ${before.id}::bigint`);
     const after = await getProject(tx, { id: before.id });
     tx.emit(projectTransferred, {
       ...projectScope(after),
