@@ -54,6 +54,22 @@ describe('members of groups', () => {
     );
   });
 
+  it('cannot end on the day they begin, nor can shares, because a role ends at the start of its last day', async () => {
+    const [user, invited] = [await app().make.user(), await app().make.group({}, owner)];
+    const client = app().as(owner);
+    const expires_at = new Date(Date.now()).toISOString().slice(0, 10);
+    const refused = {
+      status: 400,
+      body: { message: { expires_at: [expect.stringMatching(/after today|in the past/)] } },
+    };
+    const path = `/groups/${group.id}/members`;
+    expect(await client.post(path, { user_id: user.id, access_level: 30, expires_at })).toMatchObject(refused);
+    const share = { group_id: invited.id, group_access: 30, expires_at };
+    expect(await client.post(`/groups/${group.id}/share`, share)).toMatchObject(refused);
+    await client.post(path, { user_id: user.id, access_level: 30 });
+    expect(await client.put(`${path}/${user.id}`, { access_level: 30, expires_at })).toMatchObject(refused);
+  });
+
   it.each([
     ['the level is none', { access_level: 35 }, 400, { error: 'access_level does not have a valid value' }],
     ['the level is absent', {}, 400, { error: 'access_level is missing' }],

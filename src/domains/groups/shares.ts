@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
+import { checkExpiry } from '#domains/access/expiry.ts';
 import { OWNER, SHARED_ROLES } from '#domains/access/model.ts';
 import { namespaceIsVisible } from '#domains/access/policy.ts';
-import { today } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -147,5 +147,5 @@ export const isSharingLocked = async (ctx: Pick<Context, 'db'>, namespaceIds: re
 export const checkShare = (ctx: Context, { group_access, expires_at }: NewShare): void => {
   if (!SHARED_ROLES.some((role) => role === group_access))
     throw badParameters(`group_access does not have a valid value (allowed: ${SHARED_ROLES.join(', ')})`);
-  if (expires_at && expires_at < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
+  checkExpiry(ctx, expires_at);
 };

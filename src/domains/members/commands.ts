@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { lockOwners } from '#domains/access/commands.ts';
+import { checkExpiry } from '#domains/access/expiry.ts';
 import { OWNER } from '#domains/access/model.ts';
 import { actingOwners } from '#domains/access/roles.ts';
 import { unassignFromIssues } from '#domains/issues/unassign.ts';
@@ -8,7 +9,6 @@ import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
 import { memberRemoved, memberUpdated } from './events.ts';
 import {
-  checkExpiry,
   checkInherited,
   checkLevel,
   type EventSource,

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely';
+import { checkExpiry } from '#domains/access/expiry.ts';
 import { MAINTAINER, OWNER, roleName } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -20,7 +21,7 @@ import {
   invitationDeleted,
   invitationUpdated,
 } from './events.ts';
-import { checkExpiry, checkLevel, isOfSource, joinSource, lockManaged, lockSource, placed } from './joining.ts';
+import { checkLevel, isOfSource, joinSource, lockManaged, lockSource, placed } from './joining.ts';
 import { wantsMails } from './mails.ts';
 import { groupSource, type MemberSource, projectSource, scopeOf, sourcePayload } from './model.ts';
 import { requireAdminMembers, requireLevel } from './policy.ts';

@@ -8,8 +8,7 @@ import { lockProjectRow } from '#domains/projects/commands.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
-import { today } from '#platform/clock.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { Tx } from '#platform/context.ts';
 import type { Members } from '#platform/db/tables.ts';
 import { badParameters, conflict, invalid, notFound } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
@@ -117,10 +116,6 @@ const requireUser = async (tx: Tx, id: number): Promise<void> => {
 export const checkLevel = (source: MemberSource, level: number): void => {
   const isRole = ROLES.some((role) => role === level) && (source.kind === 'group' || level !== MINIMAL);
   if (!isRole) throw badParameters('access_level does not have a valid value');
-};
-
-export const checkExpiry = (ctx: Context, expiresAt: string | null | undefined): void => {
-  if (expiresAt && expiresAt < today(ctx.clock)) throw invalid({ expires_at: ['cannot be a date in the past'] });
 };
 
 /** Refuses a level below an inherited one. It would have no effect, as the highest level applies. */
