@@ -106,6 +106,23 @@ describe('PUT /projects/:id/transfer', () => {
     expect(await read()).toMatchObject({ labels: ['bug', 'own', 'secret'], milestone: { title: 'Launch' } });
   });
 
+  it('keeps references to the old path for those who can see the project', async () => {
+    const [owner, stranger] = [await app().make.user(), await app().make.user()];
+    const client = app().as(owner);
+    const [from, to] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    const project = await app().make.project({ namespace_id: from.id }, owner);
+    await client.post(`/projects/${project.id}/issues`, { title: 'Target' });
+    await client.put(`/projects/${project.id}/transfer`, { namespace: to.id });
+    await client.put(`/groups/${to.id}`, { path: `${to.path}-renamed` });
+    const old = [project.path_with_namespace, `${to.full_path}/${project.path}`];
+    const text = old.map((path) => `${path}#1 and ${app().url}/${path}/-/issues/1`).join(' and ');
+    const html = async (user: TestUser): Promise<string> =>
+      (await app().as(user).post('/markdown', { text, gfm: true })).body.html;
+    const target = `${app().url}/${to.full_path}-renamed/${project.path}/-/issues/1`;
+    expect((await html(owner)).split(`<a href="${target}" title="Target"`)).toHaveLength(5);
+    expect(await html(stranger)).not.toContain('Target');
+  });
+
   it('requires an Owner who may create projects in the target', async () => {
     const { make } = app();
     const [owner, maintainer, other] = [await make.user(), await make.user(), await make.user()];

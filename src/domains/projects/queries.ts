@@ -86,6 +86,20 @@ export const findMovedProject = async (ctx: Context, path: string): Promise<numb
   return row?.id ?? null;
 };
 
+/** Returns the ids of the projects that had these paths before, by path in lower case. Does not check permissions. */
+export const movedProjectIds = async (
+  ctx: Pick<Context, 'db'>,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, number>> => {
+  if (paths.length === 0) return new Map();
+  const rows = await ctx.db
+    .selectFrom('redirects')
+    .select(['path', 'project_id'])
+    .where(sql<boolean>`path = any (${paths.map((path) => path.toLowerCase())}::text[])`)
+    .execute();
+  return new Map(rows.flatMap(({ path, project_id }) => (project_id === null ? [] : [[path, project_id] as const])));
+};
+
 /** Returns the id of a user's personal namespace, or null. */
 export const personalNamespaceId = async (ctx: Pick<Context, 'db'>, userId: number | null): Promise<number | null> => {
   const row = await ctx.db

@@ -12,7 +12,7 @@ import { milestoneWebUrl } from '#domains/milestones/model.ts';
 import { milestonesByNames } from '#domains/milestones/queries.ts';
 import { projectWebUrl } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
-import { type ProjectRow, projectsByIds, projectsByPaths, ROW } from '#domains/projects/queries.ts';
+import { movedProjectIds, type ProjectRow, projectsByIds, projectsByPaths, ROW } from '#domains/projects/queries.ts';
 import { commitsByShas } from '#domains/repositories/abbreviated.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
 import { userSummariesByUsernames } from '#domains/users/queries.ts';
@@ -74,7 +74,23 @@ const placesOf = async (ctx: Context, wanted: readonly Wanted[], homes: readonly
     projectsByPaths(ctx, [...paths]),
     namespacesByIds(ctx, [...groupIds]),
   ]);
-  return { projects, byPath: new Map(named.map((each) => [each.full_path.toLowerCase(), each])), groups };
+  const byPath = new Map(named.map((each) => [each.full_path.toLowerCase(), each]));
+  await addMoved(ctx, byPath, paths);
+  return { projects, byPath, groups };
+};
+
+/** Adds the projects that had one of the other paths before: texts keep the path of the day on which they were written. */
+const addMoved = async (ctx: Context, byPath: Map<string, ProjectRow>, paths: ReadonlySet<string>): Promise<void> => {
+  const moved = await movedProjectIds(
+    ctx,
+    [...paths].filter((path) => !byPath.has(path)),
+  );
+  if (moved.size === 0) return;
+  const found = await projectsByIds(ctx, [...new Set(moved.values())], ROW);
+  for (const [path, id] of moved) {
+    const project = found.get(id);
+    if (project) byPath.set(path, project);
+  }
 };
 
 const pathOf = (reference: Reference): string | null =>
