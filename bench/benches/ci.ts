@@ -104,7 +104,7 @@ const made = async (answering: Promise<{ status: number; text: string }>) => {
 const handOut = async (scene: Scene): Promise<Part> => {
   const { database, hub, bare, projects, userId } = scene;
   const token = await makeRunner(database.pool);
-  await fillJobs(database.pool, { projects, userId, pipelines: 800, jobsOfEach: 10, status: 'pending' });
+  await fillJobs(database.pool, { projects, userId, pipelines: 2_500, jobsOfEach: 10, status: 'pending' });
   await writePipelineRefs(scene);
   const [toHub, toBare] = [openHttp(hub.url, 50), openHttp(bare.url, 50)];
   const body = JSON.stringify({ token, info: { name: 'bench' } });

@@ -57,6 +57,9 @@ export const fillJobs = async (
       JSON.stringify(OPTIONS),
     ],
   );
+  await pool.query(`insert into project_counters (project_id, kind, last_iid)
+    select project_id, 'pipeline', max(iid) from pipelines group by project_id
+    on conflict (project_id, kind) do update set last_iid = excluded.last_iid`);
   await pool.query('analyze pipelines, stages, jobs');
   return rows.map(({ id }) => id);
 };
