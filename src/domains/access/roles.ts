@@ -196,7 +196,7 @@ export const actingOwners = (groups: RawBuilder<unknown>): RawBuilder<{ id: numb
   select o.id from members o join users holder on holder.id = o.user_id and holder.state = 'active'
   where o.namespace_id = any (${groups}) and o.access_level = ${sql.lit(OWNER)} and ${isUnexpired('o')}`;
 
-/** Selects the ids of the top-level groups of which nobody but the user is an acting Owner. The id may be a column. */
+/** Selects the ids of the top-level groups that have no acting Owner but the user. The id may be a column. */
 export const groupsOwnedAlone = (userId: number | RawBuilder<number>): RawBuilder<number> => sql<number>`
   ${groupsOwned(userId)} and not exists (${actingOwners(sql`array[m.namespace_id]`)} and o.user_id <> ${userId})`;
 

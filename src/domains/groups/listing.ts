@@ -8,7 +8,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { containing, endsOf } from '#platform/db/like.ts';
-import { badCursor, isBadCursor, type List, type SortKey, type Window } from '#platform/db/list.ts';
+import { badCursor, isBadCursor, type List, type SortKey, WALKED, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
 import type { SortDirection } from '#platform/paging.ts';
@@ -170,9 +170,6 @@ const statements = new CompiledStatements();
 
 /** How a page is read: along an index of the order; the same but searched only so far; or cut out of all matches. */
 type Way = 'ordered' | 'walked' | 'whole';
-
-/** How many groups are searched in order, before all that contain the term are looked up (`searchedListOf`). */
-const WALKED = 2_000;
 
 /** Returns the way to read a page, and perhaps another to take if that finds no full page. */
 const waysOf = (actor: Actor, filter: GroupFilter, order: GroupOrder): readonly [Way, Way?] => {

@@ -80,7 +80,7 @@ export interface TermSearch {
 }
 
 /** How many rows are searched in the order of the list, before all that contain the term are looked up. */
-const WALKED = 2_000;
+export const WALKED = 2_000;
 
 /**
  * Creates a list as `listOf` does, of those rows of `query` that contain a term. Postgres cannot know how many do. Of a
