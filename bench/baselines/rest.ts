@@ -9,7 +9,7 @@ import { announce } from './announce.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** What the hub answered. The bench writes these to the file in ANSWERS. */
+/** The answers of the hub. The bench writes these to the file in ANSWERS. */
 export interface HubAnswer {
   readonly path: string;
   readonly orderBy: 'created_at' | 'id';

@@ -126,7 +126,9 @@ const verdict = (part: Part, hubMs: readonly number[], bareMs: readonly number[]
   return { reached: median(ratios) <= MOST[part], lines: [line] };
 };
 
-/** What the hub sets too (platform/git/process/runner.ts). By default git does not wait until new objects are on disk. */
+/**
+ * The hub sets this too (platform/git/process/runner.ts). By default git does not wait until new objects are on disk.
+ */
 const DURABLE = ['-c', 'core.fsync=committed', '-c', 'core.fsyncMethod=batch'];
 
 /** Merges of branches of one commit, against the commands that merge them as durably. */

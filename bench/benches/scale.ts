@@ -27,7 +27,7 @@ interface Measured {
   readonly name: string;
   readonly ms: number;
   readonly pages: number;
-  /** Of the first try. Later ones know which way finds the list, and its count. */
+  /** The pages of the first try. Later ones know which way finds the list, and its count. */
   readonly firstPages: number;
   readonly plans: string;
 }

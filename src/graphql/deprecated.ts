@@ -14,7 +14,7 @@ import {
 
 /** The deprecated parts of the schema that an operation uses, such as `MergeRequest.mergeStatus`. */
 export interface Deprecated {
-  /** What the text of the operation names. */
+  /** The names in the text of the operation. */
   readonly names: readonly string[];
   /** The variables whose values can hold deprecated input fields, with their types. */
   readonly variables: ReadonlyMap<string, GraphQLInputType>;

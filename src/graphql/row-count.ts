@@ -1,7 +1,7 @@
 import type { GraphQLError, GraphQLResolveInfo } from 'graphql';
 import { limitError } from './limits.ts';
 
-// The cost of a query assumes usual sizes for some lists (cost.ts). What they really hold is counted while it runs.
+// The cost of a query assumes usual sizes for some lists (cost.ts). Their real size is counted while it runs.
 
 type Variables = GraphQLResolveInfo['variableValues'];
 

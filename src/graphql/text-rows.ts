@@ -18,7 +18,7 @@ export interface TextFields {
   };
 }
 
-/** What a query selects of a connection whose rows can pass as text. */
+/** The selection of a connection whose rows can pass as text. */
 interface TextShape {
   /** The response key of `nodes`. */
   readonly key: string;

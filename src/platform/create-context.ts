@@ -86,7 +86,7 @@ const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>):
   }
 };
 
-/** What to call after a transaction. */
+/** The functions to call after a transaction. */
 interface AfterEnd {
   readonly commit: (() => void)[];
   readonly rollback: (() => void)[];

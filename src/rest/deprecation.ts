@@ -7,7 +7,7 @@ import { deprecatedIn, type Watched } from './v5-requests.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the request uses that is deprecated in version 4, and who uses it. */
+    /** The deprecated names of version 4 that the request uses, and its credential. */
     deprecation: Deprecation | null;
   }
 }
@@ -23,7 +23,7 @@ export interface Deprecation {
   readonly sunset: string | null;
 }
 
-/** What the operator has decided about the versions. */
+/** The settings of the operator for the versions. */
 export interface Versions {
   /** Whether the preview of version 5 is served. */
   readonly isV5Enabled: boolean;

@@ -33,7 +33,7 @@ export type Throttle = (request: {
   setHeader(name: string, value: string): void;
 }) => Promise<void>;
 
-/** What it takes to know a caller and to create their context. */
+/** The parts that authenticate a caller and create their context. */
 export interface ContextDependencies {
   readonly services: Services;
   readonly authenticate: Authenticate;

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Parameters } from './nested.ts';
 import { type FileOptions, SpooledFile } from './upload.ts';
 
-// What a kind of parameter is made of. params.ts defines the kinds.
+// The parts of a kind of parameter. params.ts defines the kinds.
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** What is known of a kind besides its schema. */
+/** The facts about a kind besides its schema. */
 export interface Kind {
   readonly json: JsonSchema;
   readonly emptyIsNull: boolean;

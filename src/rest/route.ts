@@ -188,7 +188,7 @@ type SegmentName<S extends string> = S extends `${string}:${infer Name}` | `*${i
     : Name
   : never;
 
-/** What a handler can read from the HTTP request and set on the response, besides its result. */
+/** The parts of the HTTP request that a handler can read, and of the response that it can set, besides its result. */
 export interface Exchange {
   readonly method: string;
   /** The path and query as sent. */
@@ -272,7 +272,7 @@ export interface Route {
 /** A path in the OpenAPI document that is served outside this folder, with its own formats and errors. */
 export type Endpoint = Omit<Route, 'kind' | 'handle' | 'place' | 'admit'> & {
   readonly kind: 'elsewhere';
-  /** What clients put before the path. Null: the root of the host. */
+  /** The prefix of the path. Null: the root of the host. */
   readonly server: string | null;
 };
 

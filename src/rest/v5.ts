@@ -4,7 +4,7 @@ import { z } from 'zod';
 // on the parameter, the attribute or the route that it concerns. The preview at `/api/v5`, both OpenAPI documents, the
 // headers of deprecated requests and docs/version-5.md follow from these declarations.
 
-/** What to use instead of something that is deprecated. */
+/** The replacement of something that is deprecated. */
 export interface Replacement {
   /** A name, a route, or a few words: it follows "use". */
   readonly replacedBy: string;
@@ -19,7 +19,7 @@ export type Mark =
   | { readonly kind: 'removed_inside'; readonly names: Readonly<Record<string, Replacement>> }
   | {
       readonly kind: 'changed';
-      /** What follows the name in sentences, such as `must be true or false`. */
+      /** The rest of a sentence that begins with the name, such as `must be true or false`. */
       readonly note: string;
       readonly schema: z.ZodType;
       /** Converts a value of version 4. Only for attributes. */

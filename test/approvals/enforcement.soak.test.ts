@@ -23,7 +23,7 @@ describe('merging', () => {
     expect((await owner.get(`${at}/approvals`)).body.approved_by).toEqual([]);
     await ada.post(`${at}/approve`);
     expect((await owner.put(`${at}/merge`)).status).toBe(200);
-    // What it was approved by stays.
+    // Its approvals stay.
     expect((await owner.get(`${at}/approvals`)).body).toMatchObject({ approved: true, state: 'merged' });
     expect((await ada.post(`${at}/approve`)).status).toBe(403);
     expect((await ada.post(`${at}/unapprove`)).status).toBe(403);
@@ -70,7 +70,7 @@ describe('merging', () => {
     expect(await state()).toEqual([true, 0, 2]);
     await owner.delete(`${path}/members/${users.ada.id}`);
     expect(await state()).toEqual([false, 1, 2]);
-    // What a merged one was approved by stays.
+    // A merged one keeps its approvals.
     await owner.post(`${path}/members`, { user_id: users.ada.id, access_level: 30 });
     expect((await owner.put(`${at}/merge`)).status).toBe(200);
     await owner.delete(`${path}/members/${users.ada.id}`);

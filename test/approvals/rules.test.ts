@@ -89,7 +89,7 @@ describe('an approval rule of a project', () => {
         protected_branches: [{ name: 'main' }, { name: 'release/*' }],
       },
     });
-    // What is already so is no change.
+    // Repeating the request changes nothing.
     expect((await maintainer.put(`${path}/approval_rules/${id}`, { name: 'Release', user_ids: null })).status).toBe(
       200,
     );

@@ -162,7 +162,7 @@ describe('the approval settings of groups', () => {
       require_password_to_approve: true,
       require_reauthentication_to_approve: true,
     });
-    // What the group demands can be repeated, not undone.
+    // A project can repeat the demand of its group, but not undo it.
     expect((await maintainer.put(at(path), { allow_author_approval: false })).status).toBe(200);
     expect(await maintainer.put(at(path), { allow_author_approval: true })).toMatchObject({
       status: 400,

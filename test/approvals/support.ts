@@ -34,9 +34,9 @@ export const makeReview = async (
     main = {},
   }: {
     readonly project?: Record<string, unknown>;
-    /** What the merge request adds. */
+    /** The files that the merge request adds. */
     readonly files?: Readonly<Record<string, string>>;
-    /** What the target branch has before. */
+    /** The files that the target branch has before. */
     readonly main?: Readonly<Record<string, string>>;
   } = {},
 ) => {

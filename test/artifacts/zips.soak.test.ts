@@ -14,7 +14,7 @@ import { makeJobScene, upload, zipOf } from './support.ts';
 interface MadeEntry {
   readonly name: string | Buffer;
   readonly content?: Buffer | string;
-  /** What the directory says, if it lies. */
+  /** The wrong values in the directory, if it lies. */
   readonly size?: number;
   readonly crc?: number;
   readonly offset?: number;

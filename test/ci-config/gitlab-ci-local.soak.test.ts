@@ -82,7 +82,7 @@ const nameInFile = (name: string): string => name.replace(/ \d+\/\d+$|: \[.*\]$/
 
 const need = z.object({ name: z.string(), artifacts: z.boolean(), optional: z.boolean() });
 
-/** What is compared of a job that is listed. */
+/** The compared fields of a listed job. */
 const compared = (job: {
   readonly name: string;
   readonly stage: string;

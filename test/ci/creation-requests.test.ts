@@ -59,7 +59,7 @@ describe('a pipeline that is created in the background', () => {
     expect((await client.get(`${path}/pipelines/${number}/variables`)).body).toMatchObject([
       { key: 'A', value: 'x', variable_type: 'file' },
     ]);
-    // What was asked for may be secret, and is not kept.
+    // The request may be secret, and is not kept.
     expect(await rowsOf('select sealed_input from pipeline_creation_requests where id = $1', id)).toEqual([
       { sealed_input: null },
     ]);

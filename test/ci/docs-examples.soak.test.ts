@@ -26,7 +26,7 @@ test: {stage: test, script: [make test], parallel: 6, rules: [{when: on_success}
 `;
 const WRONG_FILE = 'test: {script: [x], scripts: [x]}\n';
 
-/** What differs between runs. */
+/** The parts that differ between runs. */
 const CHANGING = new Set(['id', 'slug', 'next_run_at']);
 
 let folder = '';

@@ -7,7 +7,7 @@ export interface Front {
   readonly url: string;
   /** The paths of the requests that came through. */
   readonly paths: readonly string[];
-  /** What was answered so far. Readers may empty it. */
+  /** The answers so far. Readers may empty it. */
   readonly answers: { readonly method: string; readonly path: string; readonly status: number }[];
   /** The address to forward requests to. */
   target: string;

@@ -47,7 +47,7 @@ describe('the digest', () => {
     let usage = await client.get(`/projects/${projectId}/error_tracking/usage`);
     const sum = (name: string) =>
       usage.body.reduce((total: number, row: Record<string, number>) => total + (row[name] ?? 0), 0);
-    // What was dropped is counted once a second.
+    // Dropped items are counted once a second.
     await until('the dropped items', async () => {
       usage = await client.get(`/projects/${projectId}/error_tracking/usage`);
       return sum('dropped') === 3;

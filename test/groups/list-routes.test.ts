@@ -57,7 +57,7 @@ type Query = Readonly<Record<string, string>>;
 const ALL = [0, 1, 2, 3];
 const ROUTES = ['/groups', '/groups/:id/subgroups', '/groups/:id/descendant_groups', '/groups/:id/groups/shared'];
 
-/** What a viewer gets for each query, as indexes of the groups. By id, unless the query sets another order. */
+/** The result of each query for a viewer, as indexes of the groups. By id, unless the query sets another order. */
 const FILTERS: readonly (readonly [Query, readonly number[]])[] = [
   [{}, ALL],
   [{ min_access_level: '10' }, [1, 2, 3]],

@@ -129,7 +129,7 @@ const PIECES = [
     'a0',
   ],
 ];
-/** What every reference stands for: all that is shown of it is hostile. */
+/** The target of every reference. All of its visible parts are hostile. */
 export const HOSTILE_REFERENT: Referent = {
   href: `${BASE}/"><script>`,
   text: '<img src=x>',

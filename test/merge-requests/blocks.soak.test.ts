@@ -62,7 +62,7 @@ describe('a merge request that waits for another one', () => {
     // It was checked at first, and told when the block came, when its target moved, and when the other was merged.
     expect(kinds.length).toBeGreaterThanOrEqual(3);
     expect((await owner.put(`${at}/merge`)).status).toBe(200);
-    // What is merged keeps its blocks.
+    // A merged one keeps its blocks.
     expect((await owner.delete(`${blocks}/${made.body.id}`)).status).toBe(403);
   });
 

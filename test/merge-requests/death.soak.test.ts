@@ -13,8 +13,8 @@ import { createContextFactory } from '#platform/create-context.ts';
 import { useApp } from '../support/app.ts';
 import { makeMergeRequest, tipOf } from './merge-scene.ts';
 
-// A process that dies is played by one that stops for good before or after a transaction or a write of git. What it has
-// done until then stays. It has an id of its own, which is not among the living processes.
+// A process that dies is played by one that stops for good before or after a transaction or a write of git. Its work
+// until then stays. It has an id of its own, which is not among the living processes.
 
 const app = useApp();
 
@@ -76,7 +76,7 @@ const dieAt = async (deadly: number, actor: Actor, work: (ctx: Context) => Promi
   return Promise.race([death, work(ctx).then(() => false)]);
 };
 
-/** What the living processes do about the work of a dead one, without waiting for its time. */
+/** Lets the living processes recover the work of a dead one, without waiting for its time. */
 const recover = async (id: number): Promise<void> => {
   await settleDeadPushes(app().hub.services);
   await app()

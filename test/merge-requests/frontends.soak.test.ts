@@ -6,7 +6,7 @@ import { countStatements } from '../support/statements.ts';
 import { commit, makeMergeRequestFromFork } from './merge-scene.ts';
 import { insertMergeRequest } from './support.ts';
 
-// What frontends ask for, named as they know it (reference: merge-requests §8).
+// The fields that frontends ask for, under their names (reference: merge-requests §8).
 
 const app = useApp();
 

@@ -93,7 +93,7 @@ describe('hostile input of merge requests', () => {
     const html = (await owner.get(`${at}?render_html=true`)).body;
     expect(html.title_html).not.toContain('<script');
     expect(html.description_html).not.toMatch(/<img|href="javascript/);
-    // What a stranger names does not tell whether it exists.
+    // The answer to a stranger does not reveal whether the named thing exists.
     const hidden = await app().make.project({ visibility: 'private' }, people.owner);
     const { stranger } = people;
     const own = await app().make.project({ initialize_with_readme: true }, stranger);

@@ -23,7 +23,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('rename'), file }) },
 );
 
-/** What happens on both branches after they part. */
+/** The changes on both branches after they part. */
 export interface History {
   readonly source: readonly Step[];
   readonly target: readonly Step[];

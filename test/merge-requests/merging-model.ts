@@ -8,11 +8,11 @@ export const PROTECTIONS = [
   'maintainers merge, no one pushes',
 ] as const;
 
-/** What decides about a merge, apart from the commits. */
+/** The facts that decide about a merge, apart from the commits. */
 export interface Situation {
   readonly method: 'merge' | 'rebase_merge' | 'ff';
   readonly squash_option: 'never' | 'default_off' | 'default_on' | 'always';
-  /** What the author asked for, and what the person asks for who merges. */
+  /** The options of the author, and those of the person who merges. */
   readonly squashOnCreation: boolean | undefined;
   readonly squashOnMerge: boolean | undefined;
   readonly squashMessage: string | undefined;
@@ -30,7 +30,7 @@ export interface Situation {
   readonly sha: 'none' | 'head' | 'another';
 }
 
-/** What plain git says about the branches. */
+/** The facts about the branches by plain git. */
 export interface Branches {
   readonly commits: number;
   readonly conflicts: boolean;

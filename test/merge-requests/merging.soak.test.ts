@@ -214,7 +214,7 @@ describe('merging', () => {
     expect(merged.body.state).toBe('merged');
     await app().settle();
     expect(await files(owner, path)).toEqual(expect.arrayContaining(['beside.txt', 'one.txt', 'other.txt', 'two.txt']));
-    // What was merged is what the merge request shows.
+    // The merge request shows the merged commits.
     const { body } = await owner.get(at);
     const { parent_ids } = await commitAt(owner, path, body.merge_commit_sha);
     expect(parent_ids[1]).toBe(body.sha);

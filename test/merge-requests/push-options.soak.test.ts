@@ -145,7 +145,7 @@ describe('git push -o merge_request.*', () => {
     await owner.put(path, { printing_merge_request_link_enabled: false });
     await commitFile(tree, 'most.txt', 'x', 'Most');
     expect(await push()).not.toContain('View merge request');
-    // Who asks for something hears what came of it.
+    // Everyone who sets an option gets a message about its result.
     await commitFile(tree, 'last.txt', 'x', 'Last');
     expect(await push('mr.squash')).toContain('View merge request for topic: ');
     // A branch that goes has none.

@@ -88,7 +88,7 @@ describe('lists of issues', () => {
     await client.post(`/projects/${other.id}/issues`, { title: 'In a subgroup' });
   });
 
-  /** What the owner gets, as indexes of the issues. Oldest first, unless the query sets another order. */
+  /** The owner's results, as indexes of the issues. Oldest first, unless the query sets another order. */
   const filters = (): readonly (readonly [Query, readonly number[]])[] => [
     [{}, [0, 1, 2, 3]],
     [{ iids: '1,3' }, [0, 2]],

@@ -177,7 +177,7 @@ describe('a commit made without git', () => {
       });
     const first = await commit(null, 'one');
     const second = await commit(first, 'two');
-    // What was just written is in memory. This opens the process that reads.
+    // The objects that were just written are in memory. This opens the process that reads.
     await git.resolve('a/b.git', 'refs/heads/main');
     await writeFile(log, '');
     const third = await commit(second, 'three');

@@ -63,7 +63,7 @@ const scene = async (inGroup: boolean): Promise<Scene> => {
   await make.projectMember(second, viewer, 40);
   await make.projectMember(third, viewer, 50);
   await as(app().root).put(`/projects/${fourth.id}/custom_attributes/team`, { value: 'blue' });
-  // What followers do about all this sets the times, too.
+  // Followers set the times, too.
   await app().settle();
   for (const [index, { id }] of projects.entries()) {
     const at = { updated_at: `2020-01-0${index + 1}T00:00:00Z`, last_activity_at: `2020-02-0${4 - index}T00:00:00Z` };
@@ -96,7 +96,7 @@ beforeAll(async () => {
 type Query = Readonly<Record<string, string>>;
 const ALL = [0, 1, 2, 3];
 
-/** What a viewer gets for each query, as indexes of the projects. By id, unless the query sets another order. */
+/** The result of each query for a viewer, as indexes of the projects. By id, unless the query sets another order. */
 const FILTERS: readonly (readonly [Query, readonly number[]])[] = [
   [{}, ALL],
   [{ archived: 'true' }, [0]],

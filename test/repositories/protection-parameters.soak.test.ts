@@ -30,7 +30,7 @@ interface Level {
   readonly group_id: number | null;
 }
 
-/** Who may do what, without the ids of the levels. */
+/** The access levels, without their ids. */
 const grantsOf = (levels: readonly Level[]) =>
   levels.map(({ access_level, user_id, group_id }) => (user_id ? { user_id } : group_id ? { group_id } : access_level));
 

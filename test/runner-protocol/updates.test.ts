@@ -64,7 +64,7 @@ describe('the state of a job', () => {
     const { protocol, job, log } = await running();
     await protocol.patch(job, 0, bytes('one\n'));
     expect((await end(protocol, job, 'one\ntwo\n')).status).toBe(412);
-    // What was stored is kept, and the runner goes on after it.
+    // The stored part is kept, and the runner goes on after it.
     const again = await protocol.patch(job, 0, bytes('one\n'));
     expect([again.status, again.headers.get('range')]).toEqual([416, '0-4']);
     await protocol.patch(job, 4, bytes('two\n'));

@@ -4,7 +4,7 @@ import { Receiver } from '../hooks/receiver.ts';
 import { useApp } from '../support/app.ts';
 import { downloadExport } from '../transfers/support.ts';
 
-// What a setting governs, before and after its change, for settings that no other folder tests.
+// The effect of settings that no other folder tests, before and after a change.
 
 const app = useApp();
 const admin = () => app().as(app().root);

@@ -69,7 +69,7 @@ const wrong = (name: SettingName): unknown => {
 };
 
 const all = (at: 0 | 1): Values => Object.fromEntries(settingNames.map((name) => [name, good(name)[at]]));
-/** What is shown after these values were written. */
+/** The values that are shown after these were written. */
 const shown = (values: Values): Values =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isSecret(name) ? SECRET_MASK : value]));
 const camelCase = (name: string) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

@@ -264,7 +264,7 @@ describe('external_authorization_service_enabled', () => {
     for (const label of ['slow 3', 'slow 4', 'slow 5']) expect(await ask(label)).toBe(false);
     asked = [];
     expect([await ask('usual', 2), await ask('other'), await ask('usual'), asked]).toEqual([false, false, true, []]);
-    // Of many questions at once, those that wait for their turn are not asked any more.
+    // If many questions come at once, those that wait for their turn are not asked any more.
     await turnOn({ external_authorization_service_timeout: 0.3 });
     asked = [];
     const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => ask(`slow ${index}`)));

@@ -143,7 +143,7 @@ export const BOUNDS: Readonly<Record<string, readonly [min: number | null, max: 
   max_export_size: [0, null],
 };
 
-/** What each switch requires (specification 3 §2.4). */
+/** The settings that each switch requires (specification 3 §2.4). */
 export const REQUIRES: Readonly<Record<string, readonly string[]>> = {
   email_restrictions_enabled: ['email_restrictions'],
   spamcheck_enabled: ['spamcheck_api_key'],

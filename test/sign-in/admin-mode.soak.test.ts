@@ -20,7 +20,7 @@ const set = async (settings: Record<string, unknown>) =>
 beforeEach(() => set({ admin_mode: true }));
 afterEach(() => set({ admin_mode: false }));
 
-/** What a session may do, by REST and by GraphQL. */
+/** The rights of a session, by REST and by GraphQL. */
 const asSession = async (value: string | undefined) => {
   const cookie = `millrace_session=${value}`;
   const csrf = csrfToken(app().hub.services.secretKey, value ?? '');

@@ -12,7 +12,7 @@ import { processKey } from '#platform/db/embedded-lock.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const CACHE = join(ROOT, '.cache');
 const PREFIX = 'test-cluster-';
-/** What a copy consists of. Everything else in the folder belongs to the running server. */
+/** The parts of a copy. Everything else in the folder belongs to the running server. */
 const PARTS = ['data', 'password'];
 
 const copy = promisify(execFile);

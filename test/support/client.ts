@@ -26,7 +26,7 @@ type Body = Record<string, unknown> | readonly unknown[] | FormData | URLSearchP
 /** Keeps connections between requests, as `fetch` does. */
 const agent = new Agent({ keepAlive: true });
 const decoder = new TextDecoder();
-/** What `fetch` sends too. */
+/** A header that `fetch` sends too. */
 const COMMON_HEADERS = { accept: '*/*', 'user-agent': 'node' };
 
 /**

@@ -52,7 +52,7 @@ const OPENS: Readonly<Record<string, (route: Route) => boolean>> = {
   email: () => false,
 };
 
-/** What the token of a running job opens (reference: ci §7). */
+/** The routes that the token of a running job opens (reference: ci §7). */
 const OPENS_TO_JOBS = [
   'GET /job',
   'GET /jobs/:job_id/artifacts',
@@ -130,7 +130,7 @@ describe('every route of the API', () => {
     expect(await wrongWith([scope], scoped, (route) => OPENS[scope]?.(route) === true)).toEqual([]);
   });
 
-  // Each scope of a token can only open routes. What all together do not open, none of them opens.
+  // Each scope of a token can only open routes. If all together do not open a route, none of them does.
   it('allows all other scopes together as in the reference', async () => {
     expect(await wrongWith(narrow, scoped, opensNarrowly)).toEqual([]);
   });

@@ -20,7 +20,7 @@ export interface ArtifactsVerdict extends Breakage {
   readonly removals: Readonly<Record<string, number>>;
   /** Artifacts that were left at the end. */
   readonly left: number;
-  /** What went wrong. Empty if all is well. */
+  /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
 }
 

@@ -10,7 +10,7 @@ interface Verdict extends Breakage {
   readonly deliveries: number;
   /** The number of requests received. It exceeds the deliveries, because some were retried. */
   readonly requests: number;
-  /** What went wrong. Empty if all is well. */
+  /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
 }
 

@@ -18,7 +18,7 @@ export interface PipelinesVerdict extends Breakage {
   readonly artifacts: number;
   /** Jobs whose runner was killed. */
   readonly abandoned: number;
-  /** What went wrong. Empty if all is well. */
+  /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
 }
 

@@ -4,7 +4,7 @@ export interface TortureOptions {
   readonly rounds: number;
   /** Determines what happens and when, apart from the timing of the machine. */
   readonly seed: number;
-  /** No round starts after this time. What was done by then is checked. */
+  /** No round starts after this time. The work until then is checked. */
   readonly seconds?: number;
   readonly say?: (line: string) => void;
 }

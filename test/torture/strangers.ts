@@ -45,7 +45,7 @@ export interface StrangersVerdict {
   readonly largestChildMiB: number;
   readonly secondsToRecover: number;
   readonly seconds: number;
-  /** What went wrong. Empty if all is well. */
+  /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
 }
 

@@ -21,7 +21,7 @@ export interface TransfersVerdict extends Breakage {
   readonly relationImports: number;
   readonly finished: number;
   readonly failed: number;
-  /** What went wrong. Empty if all is well. */
+  /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
 }
 
@@ -30,7 +30,7 @@ const ISSUES = 3_000;
 const MAX_TURNS = 6;
 /** A round waits up to three times for hubs, a minute each: on a busy machine a hub takes that long to start. */
 const ROUND_MS = 300_000;
-/** Of hundreds of transfers, on a busy machine. */
+/** The time for hundreds of transfers on a busy machine. */
 const DRAIN_MS = 1_800_000;
 
 /**

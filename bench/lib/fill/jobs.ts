@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { type CompiledJob, EMPTY_JOB } from '../../../src/domains/ci-config/model.ts';
 import { digestToken, randomToken } from '../../../src/platform/secrets.ts';
 
-/** What the CI file says about each job of the bench. */
+/** The part of the CI file about each job of the bench. */
 const OPTIONS: CompiledJob = {
   ...EMPTY_JOB,
   script: ['npm ci', 'npm test'],

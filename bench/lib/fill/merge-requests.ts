@@ -9,7 +9,7 @@ const RARE = 30;
 /** A list with the number of its matches if that does not depend on the size of the database. */
 export interface MergeRequestList {
   readonly name: string;
-  /** Of the REST API, or the GraphQL query. */
+  /** The path of the REST API, or the GraphQL query. */
   readonly path: string | { readonly query: string };
   readonly anonymous?: boolean;
   readonly matches?: number;

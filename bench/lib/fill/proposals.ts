@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 
-/** What the repository of the bench has, beside `main`. */
+/** The refs of the bench's repository, beside `main`. */
 export const PROPOSALS = {
   /** Commits on `main`. */
   history: 10_000,

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 /** The classification labels whose projects an external service opens to a user. */
 export interface OpenLabels {
-  /** What `labelDigest` returns for them. */
+  /** The result of `labelDigest` for them. */
   readonly digests: readonly string[];
   /** Those that the service has not answered about. They are not open. */
   readonly unanswered: readonly string[];

@@ -54,5 +54,5 @@ export const wasAsOpen = (before: Placed, after: Placed): boolean =>
   (before.visibility_level === PUBLIC || after.namespace_ids.every((id) => before.namespace_ids.includes(id)));
 
 export const FEATURE_LEVELS = ['disabled', 'private', 'enabled'] as const;
-/** Who can use a feature of a project: nobody, its members, or everyone who can see the project. */
+/** The people who can use a feature of a project: nobody, its members, or everyone who can see the project. */
 export type FeatureLevel = (typeof FEATURE_LEVELS)[number];

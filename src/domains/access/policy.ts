@@ -12,8 +12,8 @@ import {
   ROLES_BY_SHARE,
 } from './roles.ts';
 
-// What a user can see and do, as SQL that list queries and single reads share: their roles (roles.ts), visibility, and
-// the groups whose IP restrictions exclude them.
+// The rights of a user, as SQL that list queries and single reads share: their roles (roles.ts), visibility, and the
+// groups whose IP restrictions exclude them.
 
 /**
  * Returns the lowest visibility level that is open to the actor without membership. To auditors everything is open for

@@ -8,7 +8,7 @@ import { invalid } from '#platform/errors.ts';
 import type { ApprovalRule } from './model.ts';
 import type { RulePlace } from './policy.ts';
 
-/** Who approves, and for which branches. Absent attributes stay unchanged. */
+/** The approvers of a rule, and the branches that it is for. Absent attributes stay unchanged. */
 export interface ApproverChanges {
   readonly user_ids?: readonly number[] | undefined;
   /** Added to `user_ids`. */

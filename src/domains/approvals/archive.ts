@@ -14,7 +14,7 @@ const KEYS: Readonly<Record<Setting, { readonly key: string; readonly opposite: 
   require_reauthentication_to_approve: { key: 'require_password_to_approve', opposite: false },
 };
 
-/** Returns the project's own settings as keys of an export archive. What groups above restrict stays behind. */
+/** Returns the project's own settings as keys of an export archive. Leaves out the restrictions of the groups above. */
 export const approvalSettingsToArchive = async (
   { db }: Pick<Context, 'db'>,
   projectId: number,

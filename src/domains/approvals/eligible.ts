@@ -116,7 +116,7 @@ export const reviewersByProject = async (
   );
 };
 
-/** What decides whom the settings keep from approving a merge request. */
+/** The facts by which the settings keep users from approving a merge request. */
 export interface Contributors {
   readonly author_id: number | null;
   /** The users who committed to the source branch (`committersByMergeRequests`). */

@@ -6,7 +6,7 @@ import { type ApprovalSettings, GROUP_DEFAULTS, PROJECT_DEFAULTS, SETTING_NAMES,
 import { requireAdministration, requireReading } from './policy.ts';
 
 export interface GovernedSetting {
-  /** What holds, with the groups above taken into account. */
+  /** The effective value, with the groups above taken into account. */
   readonly value: boolean;
   /** Whether a group above restricts it, so that it cannot be changed here. */
   readonly locked: boolean;

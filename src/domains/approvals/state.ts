@@ -19,9 +19,9 @@ export interface RuleState {
   readonly rule: ApprovalRule;
   /** The section of `CODEOWNERS`, for code owners. */
   readonly section: string | null;
-  /** Who can approve by it, ascending. Empty for `any_approver`: everyone who may approve counts. */
+  /** The users who can approve by it, ascending. Empty for `any_approver`: everyone who may approve counts. */
   readonly eligible_ids: readonly number[];
-  /** Who of them has approved, in the order of their approvals. */
+  /** Those of them who have approved, in the order of their approvals. */
   readonly approver_ids: readonly number[];
   readonly approvals_left: number;
   readonly approved: boolean;
@@ -283,7 +283,7 @@ const evaluate = (row: Subject, facts: EvaluationFacts): ApprovalState => {
   const allRules = [...governed.rules, ...owned.map(({ rule }) => rule)];
   const isNamed = (userId: number) =>
     allRules.some(({ id }) => facts.eligible.get(keyOf(row.project_id, id))?.includes(userId));
-  // Approvals of people who have lost their access since do not count. What is merged stays as it was.
+  // Approvals of people who have lost their access since do not count. A merged merge request keeps its approvals.
   const counted = approvals
     .map(({ user_id }) => user_id)
     .filter((id) => !excluded(id) && (row.state === 'merged' || facts.isMember(id) || isNamed(id)));
@@ -312,7 +312,7 @@ const evaluate = (row: Subject, facts: EvaluationFacts): ApprovalState => {
     ...governed.rules.map((rule) => stateOf(rule, null)),
     ...owned.map(({ rule, section }) => stateOf(rule, section)),
   ];
-  // What a merged one was approved by stays as it was.
+  // A merged one keeps its approvals.
   const rules = row.state === 'merged' ? all.filter(({ approved }) => approved) : all;
   const named = rules.filter(({ rule }) => rule.rule_type !== 'any_approver');
   const fromAnyone = row.state === 'merged' ? 0 : governed.any_approvals_required;

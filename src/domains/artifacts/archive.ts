@@ -52,7 +52,7 @@ export interface ArchiveFile {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** Of the content. */
+  /** The CRC-32 of the content. */
   readonly crc: number;
   open(): Promise<Readable | Buffer>;
 }

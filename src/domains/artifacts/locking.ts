@@ -47,7 +47,7 @@ export const followLocks = defineFollower({
   },
 });
 
-/** What an event says about a pipeline, or about a branch or tag that a push deleted. */
+/** The part of an event that is about a pipeline, or about a branch or tag that a push deleted. */
 interface Changed {
   readonly project_id: number;
   readonly is_new: boolean;

@@ -46,7 +46,7 @@ export const DOWNLOADABLE: readonly FileType[] = FILE_TYPES.filter((type) => typ
 
 export const formatOf = (type: FileType): FileFormat => FORMAT_OF[type];
 
-/** Who may download an artifact: everyone who may read the job, a role and above, or only later jobs. */
+/** The people who may download an artifact: everyone who may read the job, a role and above, or only later jobs. */
 export const ACCESSES = ['all', 'developer', 'maintainer', 'none'] as const;
 export type Access = (typeof ACCESSES)[number];
 

@@ -149,7 +149,7 @@ export const findTestSuite = async (
   return (await withTestCases(ctx, [whole], reports))[0] ?? null;
 };
 
-/** Of all suites in one request. */
+/** The most test cases, and characters, of all suites in one request. */
 const MAX_CASES = 200_000;
 const MAX_CHARACTERS = 100 * 1024 * 1024;
 const TOO_MANY = 'Too many test cases for one answer';

@@ -83,12 +83,12 @@ export const storeArtifact = async (ctx: Context, request: UploadRequest, file: 
       file.keep();
     });
   } finally {
-    // What was claimed is no longer listed. Everything else can go now.
+    // Claimed files are no longer listed. All others can be removed now.
     await dropKeys(ctx, keys);
   }
 };
 
-/** What is read of an artifact when it arrives, depending on its type. */
+/** The facts that are read from an arriving artifact, depending on its type. */
 interface Content {
   readonly index?: ArchiveIndex;
   readonly summary?: ReportSummary;

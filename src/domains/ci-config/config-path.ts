@@ -24,7 +24,7 @@ const parseConfigPath = (text: string): ConfigPath => {
 
 interface FoundConfig {
   readonly text: string;
-  /** What local includes of the file refer to. Null for a remote file. */
+  /** The view that local includes of the file are read from. Null for a remote file. */
   readonly view: RepositoryView | null;
 }
 

@@ -16,7 +16,7 @@ export interface LoadLimits {
 export interface LoadContext {
   readonly ctx: Context;
   readonly limits: LoadLimits;
-  /** Of the pipeline, without the file's own: includes are read before the file. */
+  /** Returns variables of the pipeline, without the file's own: includes are read before the file. */
   readonly valueFor: (name: string) => string | null;
   readonly isMasked: (name: string) => boolean;
   readonly conditions: Omit<RuleContext, 'valueFor'>;

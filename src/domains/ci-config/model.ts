@@ -14,7 +14,7 @@ export interface Variable {
   readonly masked?: boolean | undefined;
 }
 
-/** What `compileFile` compiles a CI file for. */
+/** The circumstances for which `compileFile` compiles a CI file. */
 export interface CompileInput {
   /** The commit. Null only if `content` is given and the project may have no commit. */
   readonly sha: string | null;
@@ -78,8 +78,8 @@ export type CompileResult =
     };
 
 /**
- * What the CI file of a project says, ready to become the rows of a pipeline: includes, `extends`, `!reference`, inputs,
- * `default` and `rules` are resolved. Durations are in seconds.
+ * The content of a project's CI file, ready to become the rows of a pipeline: includes, `extends`, `!reference`,
+ * inputs, `default` and `rules` are resolved. Durations are in seconds.
  */
 export interface CompiledPipeline {
   /** In order, with `.pre` and `.post`. */

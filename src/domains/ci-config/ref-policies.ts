@@ -3,7 +3,7 @@ import { patternOf } from './keywords/policies.ts';
 import { compileRegex, isRegexLiteral } from './regular-expressions.ts';
 import type { RuleContext } from './rules.ts';
 
-/** What `only` and `except` ask about the pipeline. */
+/** The facts about the pipeline that `only` and `except` test. */
 export interface RefContext extends RuleContext {
   readonly ref: string;
   readonly tag: boolean;

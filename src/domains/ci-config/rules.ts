@@ -1,7 +1,7 @@
 import type { ChangesClause, ExistsClause, Rule } from './definition.ts';
 import { expandText } from './variables.ts';
 
-/** What rules ask about the pipeline. */
+/** The facts about the pipeline that rules test. */
 export interface RuleContext {
   readonly valueFor: (name: string) => string | null;
   /** Whether the changes match one of the globs. */

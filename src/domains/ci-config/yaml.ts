@@ -21,11 +21,11 @@ import { isMapping, Reference, type Value } from './values.ts';
 /** Reference: ci §1. */
 const MAX_BYTES = 2 * 1024 * 1024;
 const MAX_DEPTH = 100;
-/** Of all nodes after aliases are replaced. */
+/** Nodes of a document after aliases are replaced. */
 const MAX_NODES = 200_000;
 const TOO_BIG = 'The parsed YAML is too big';
 
-/** Of words and signs, which decide how long parsing takes. */
+/** Words and signs of a document. They determine the time of parsing. */
 const MAX_LEXEMES = 1_000_000;
 
 const REFERENCE_TAG = '!reference';
@@ -165,7 +165,7 @@ class Conversion {
     return sumOf(parts, merged.size === 0 ? own : new Map([...merged, ...own]));
   }
 
-  /** Of several mappings the first that has a key counts. */
+  /** If several mappings have a key, the first one counts. */
   #merge(into: Map<string, Value>, value: Value, key: ParsedNode): void {
     for (const source of Array.isArray(value) ? value : [value]) {
       if (!isMapping(source)) throw this.#error('Only mappings can be merged with <<', key);

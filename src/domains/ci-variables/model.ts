@@ -21,7 +21,7 @@ export interface JobVariable {
   readonly file: boolean;
 }
 
-/** What callers may set. Absent attributes keep their value, or get the default. */
+/** The attributes that callers may set. Absent attributes keep their value, or get the default. */
 export interface VariableAttributes {
   readonly value?: string | undefined;
   readonly variable_type?: VariableType | undefined;

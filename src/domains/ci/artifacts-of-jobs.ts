@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 
-/** What the record of a job shows of an artifact. */
+/** The facts about an artifact that the record of a job shows. */
 export interface JobArtifact {
   readonly job_id: number;
   readonly file_type: string;

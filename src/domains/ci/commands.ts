@@ -113,7 +113,7 @@ export const retryJob = async (
 };
 
 /**
- * Cancels a job. Of a job that has ended nothing changes. `force` ends a job that is being canceled without waiting for
+ * Cancels a job. Changes nothing if the job has ended. `force` ends a job that is being canceled without waiting for
  * its runner; that needs the Maintainer role.
  *
  * @throws DomainError as `getJob` and `requireCancel`; `forbidden`; `bad_request` if `force` is set for another job

@@ -18,7 +18,7 @@ import { findPipelineByKey, type PipelineRow, pipelinesByIds } from './queries.t
 import { pipelineRef, removePipelineRefs } from './refs.ts';
 
 export interface NewPipeline extends CompileRequest {
-  /** The name of a branch or tag, or its full ref. Of a merge request its source branch. */
+  /** The name of a branch or tag, or its full ref. For a merge request, its source branch. */
   readonly ref: string;
   /** An older commit of the branch. Defaults to its tip. */
   readonly sha?: string | undefined;

@@ -111,7 +111,7 @@ const StageConnection = builder.connectionObject(
 
 /** A job. Resolvers must have checked `read_pipeline`. Downstream domains add fields as to `PipelineRef`. */
 export const JobRef = builder.objectRef<JobRow>('CiJob');
-/** What the caller may do with a job. Downstream domains add fields. */
+/** The actions that the caller may take on a job. Downstream domains add fields. */
 export const JobPermissionsRef = builder.objectRef<JobRow>('JobPermissions');
 export const JobConnection = builder.connectionObject(
   {

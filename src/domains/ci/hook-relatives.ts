@@ -28,7 +28,7 @@ export const describeMergeRequest = definePort<Context, [id: number], Promise<Ho
   'ci.describeMergeRequest',
 );
 
-/** What the bodies of hooks say about a pipeline beyond its row and its jobs. */
+/** The parts of hook bodies about a pipeline that its row and its jobs lack. */
 export interface HookRelatives {
   readonly protected: boolean;
   readonly variables: readonly PipelineVariable[];

@@ -25,7 +25,7 @@ import { jobTokenScopeChanged } from './events.ts';
 /** The most projects and groups that a project admits. */
 const MAX_ADMITTED = 200;
 
-/** What a project admits: the jobs of one project, or those of all projects in a group. */
+/** An entry of a project's allowlist: the jobs of one project, or those of all projects in a group. */
 export interface Admitted {
   readonly kind: 'project' | 'group';
   readonly id: IdOrPath;

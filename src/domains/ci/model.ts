@@ -23,7 +23,7 @@ export type CiStatus = (typeof CI_STATUSES)[number];
 export const PIPELINE_SCOPES = ['running', 'pending', 'finished', 'branches', 'tags'] as const;
 export type PipelineScope = (typeof PIPELINE_SCOPES)[number];
 
-/** What started a pipeline (reference: ci §2). */
+/** The causes that start a pipeline (reference: ci §2). */
 const PIPELINE_SOURCES = [
   'push',
   'web',

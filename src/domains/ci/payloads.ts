@@ -50,7 +50,7 @@ export const pipelinePayload = (row: Selectable<Pipelines>): PipelinePayload => 
   finished_at: isoTime(row.finished_at),
 });
 
-/** What the payload of a job is made from. */
+/** The columns that the payload of a job is made from. */
 export interface PayloadJob {
   readonly id: number;
   readonly pipeline_id: number;

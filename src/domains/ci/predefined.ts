@@ -15,7 +15,10 @@ export interface PredefinedVariable {
   readonly value: string;
 }
 
-/** What the predefined variables of a pipeline are made from. Those of a pipeline without row lack its numbers. */
+/**
+ * The facts that the predefined variables of a pipeline are made from. Those of a pipeline without row lack its
+ * numbers.
+ */
 export interface PipelineFacts {
   readonly id: number | null;
   readonly iid: number | null;

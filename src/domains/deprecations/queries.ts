@@ -12,7 +12,7 @@ export interface DeprecatedUse {
   readonly kind: Kind;
   readonly credential: string;
   readonly holder_id: number | null;
-  /** Of a personal access token, or the name of the application of an OAuth token. */
+  /** The name of a personal access token, or of the application of an OAuth token. */
   readonly credential_name: string | null;
   readonly uses: number;
   readonly first_day: string;

@@ -24,7 +24,7 @@ export const followDeployments = defineFollower({
   },
 });
 
-/** What is known of a job when its event is handled. Its status may be ahead of the event. */
+/** The facts about a job when its event is handled. Its status may be ahead of the event. */
 interface DeployingJob {
   readonly id: number;
   readonly project_id: number;

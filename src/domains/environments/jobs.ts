@@ -33,7 +33,7 @@ export const stopDueEnvironments = defineJob({
 interface DueEnvironment {
   readonly id: number;
   readonly project_id: number;
-  /** Who started the last deployment. */
+  /** The user who started the last deployment. */
   readonly deployer_id: number | null;
 }
 

@@ -11,7 +11,7 @@ import { defineJob } from '#platform/jobs.ts';
 import { deploymentsByIds, getDeployment } from './deployments.ts';
 import type { DeploymentRow } from './model.ts';
 
-/** Of one deployment, newest first. Older ones are left out. */
+/** The most commits of one deployment, newest first. Older ones are left out. */
 const MAX_COMMITS = 10_000;
 
 /**

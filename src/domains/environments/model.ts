@@ -22,7 +22,7 @@ export type Tier = (typeof TIERS)[number];
 export const DEPLOYMENT_STATUSES = ['created', 'running', 'success', 'failed', 'canceled', 'skipped'] as const;
 export type DeploymentStatus = (typeof DEPLOYMENT_STATUSES)[number];
 
-/** What callers may report. */
+/** The statuses that callers may report. */
 export const REPORTED_DEPLOYMENTS = ['running', 'success', 'failed', 'canceled'] as const;
 export type ReportedDeployment = (typeof REPORTED_DEPLOYMENTS)[number];
 

@@ -5,7 +5,7 @@ import { isTransient } from '#platform/db/failures.ts';
 import { notePassed } from '#platform/process/collect.ts';
 import { type Batch, readInThread, UnreadError } from './digest/thread.ts';
 
-/** What a batch holds at most: few enough that others wait little, and many enough that statements cost little. */
+/** The most that a batch holds: few enough that others wait little, and many enough that statements cost little. */
 const MAX_ENVELOPES = 250;
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 

@@ -28,7 +28,7 @@ const PREFLIGHT = {
   ].join(', '),
 };
 
-/** What handles a request, and has to end the response. */
+/** A handler of a request. It must end the response. */
 type Handle = (request: FastifyRequest, response: ServerResponse) => Promise<void> | void;
 
 /**

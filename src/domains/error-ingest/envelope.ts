@@ -20,7 +20,7 @@ export interface Envelope {
 export const MAX_LINE_BYTES = 32 * 1024;
 const MAX_ITEMS = 1_000;
 
-/** What the next bytes belong to. */
+/** The part of the envelope that the next bytes belong to. */
 type State = 'header' | 'item header' | 'payload' | 'after payload';
 
 /**

@@ -17,7 +17,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** What one statement stores at most. */
+/** The most that one statement stores. */
 const MAX_ROWS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_ATTEMPTS = 4;

@@ -16,7 +16,7 @@ export const MAX_EVENT_BYTES = MEBIBYTE;
 export const WHOLE_BODY_BYTES = 256 * 1024;
 export const WHOLE_UNPACKED_BYTES = 2 * MEBIBYTE;
 
-/** What applications send, as it is stored until it is digested. */
+/** An envelope of an application, as it is stored until it is digested. */
 export interface Arrival {
   readonly project_id: number;
   readonly key_id: number;
@@ -30,7 +30,7 @@ export interface Arrival {
   readonly body: readonly Buffer[];
 }
 
-/** What the digest does with the items of a type. */
+/** The way in which the digest treats the items of a type. */
 export interface ItemRule {
   readonly maxBytes: number;
   readonly maxItems: number;

@@ -5,7 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { IngestFailures } from '#platform/db/tables.ts';
 
-/** What a client key has sent in an hour. */
+/** The counts of a client key in an hour. */
 export interface Usage {
   readonly project_id: number;
   readonly client_key_id: number;

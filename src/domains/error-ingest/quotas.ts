@@ -10,13 +10,13 @@ export interface Limits {
   readonly project: number;
 }
 
-/** What a key had sent in this minute, by all processes, before a group was stored. */
+/** The count of a key in this minute, in all processes, before a group was stored. */
 export interface SentBefore extends Record<Category, number> {
   readonly project_id: number;
   readonly key_id: number;
 }
 
-/** What was refused or dropped since it was counted last. */
+/** The items that were refused or dropped since the last count. */
 export interface Noted {
   readonly project_id: number;
   readonly key_id: number;

@@ -127,7 +127,7 @@ export interface ClientDiscard {
   readonly quantity: number;
 }
 
-/** What a person who saw the error wrote about it. */
+/** The report of a user who saw the error. */
 export interface UserReport {
   readonly project_id: number;
   readonly event_id: string;

@@ -5,7 +5,7 @@ import { scopeFilter } from './scope.ts';
 
 const EventRef = builder.objectRef<EventRow>('Event').implement({
   description: 'Something that happened: one entry of the event log.',
-  // Who may see the event may see all of it, so one execution serves all its subscribers.
+  // Everyone who may see the event may see all of it, so one execution serves all its subscribers.
   extensions: { viewerIndependent: true },
   fields: (t) => ({
     cursor: t.string({

@@ -155,7 +155,7 @@ const IS_CLOSED_THEN = sql<boolean>`(c.closed && e.namespace_ids) is true`;
 const OPEN_NOW = sql<number>`(case when ${IS_CLOSED_NOW} then ${sql.lit(PUBLIC)} else c.open_from end)`;
 const OPEN_THEN = sql<number>`(case when ${IS_CLOSED_THEN} then ${sql.lit(PUBLIC)} else c.open_from end)`;
 
-/** What a reader has to show: a row `r` of `CANDIDATES`, or nothing (`NOBODY`) for a whole class. */
+/** The right that a reader needs: a row `r` of `CANDIDATES`, or nothing (`NOBODY`) for a whole class. */
 interface Standing {
   /** The role at the place as it is now. */
   readonly level: RawBuilder<number>;

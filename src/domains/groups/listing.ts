@@ -48,7 +48,7 @@ interface FoundGroup extends RowVersion {
   readonly id: number;
   readonly access_level: number;
   readonly relevance?: number;
-  /** Of all matches, if the page was cut out of them. */
+  /** The number of all matches, if the page was cut out of them. */
   readonly total?: number;
 }
 
@@ -183,8 +183,8 @@ const isPath = ({ search, searchPaths }: GroupFilter): boolean => !!search?.incl
 
 /**
  * Builds the statement for one page. If the caller reaches groups in several ways, each way is read separately, in
- * order and limited to the page: no single index returns all of them in order. What no index returns in order is read
- * as a whole, with the total.
+ * order and limited to the page: no single index returns all of them in order. If no index returns the rows in order,
+ * all are read, with the total.
  */
 const pageStatement = (
   actor: Actor,

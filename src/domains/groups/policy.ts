@@ -3,7 +3,7 @@ import { openFrom } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 
-/** What the policy needs of a group: the caller's level, and who may create below it. */
+/** The facts about a group that the policy needs: the caller's level, and who may create below it. */
 export interface GroupStanding {
   readonly access_level: number;
   readonly project_creation_level: string;

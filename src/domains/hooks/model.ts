@@ -94,5 +94,5 @@ export type TestTrigger = (typeof TEST_TRIGGERS)[number];
 /** The event kind of test deliveries. */
 export const TEST_KIND = 'webhook.tested';
 
-/** What a hook keeps by key: headers of its requests, and variables of its URL. */
+/** Values that a hook keeps by key: headers of its requests, and variables of its URL. */
 export type ValueKind = 'header' | 'url_variable';

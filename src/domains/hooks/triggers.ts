@@ -185,7 +185,7 @@ export const SYSTEM_TOGGLES = [
   'repository_update_events',
 ] as const satisfies readonly Trigger[];
 
-/** What all system hooks listen to. Those that are no trigger of groups or projects go to system hooks only. */
+/** The triggers of all system hooks. Some of them are triggers of system hooks only. */
 const SYSTEM_ALWAYS = [
   'project_events',
   'subgroup_events',

@@ -8,7 +8,7 @@ import { type FollowerProgress, listFollowerProgress } from '#platform/event-log
 import { listQueuedJobs, type QueuedJobs } from '#platform/job-runner/queue.ts';
 import { listProcesses, type ProcessRow } from '#platform/process/processes.ts';
 
-/** What the hub does at this moment. */
+/** The work of the hub at this moment. */
 export interface HubActivity {
   readonly processes: readonly ProcessRow[];
   readonly jobs: readonly QueuedJobs[];

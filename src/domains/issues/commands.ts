@@ -50,7 +50,7 @@ export interface IssueChanges extends Planning, LabelChanges {
   readonly issue_type?: IssueType | undefined;
   readonly confidential?: boolean | undefined;
   readonly discussion_locked?: boolean | null | undefined;
-  /** What `assignee_ids` does. */
+  /** The effect of `assignee_ids`. */
   readonly people_mode?: PeopleMode;
   /** In seconds. */
   readonly time_estimate?: number | undefined;

@@ -7,14 +7,14 @@ import type { Issues } from '#platform/db/tables.ts';
 
 export type IssueRow = Selectable<Issues>;
 
-/** Who works on an issue, and for how long they have, in seconds. */
+/** The assignees of an issue, and the time that they have spent, in seconds. */
 export interface IssueEffort {
   readonly id: number;
   readonly assignee_ids: readonly number[];
   readonly total_time_spent: number;
 }
 
-/** What other tables store about an issue. */
+/** The facts about an issue in other tables. */
 export interface IssueDetails extends IssueEffort {
   /** Comments that everyone who can see the issue can read. */
   readonly open_notes_count: number;

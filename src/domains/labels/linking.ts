@@ -42,7 +42,7 @@ export const changeLabels = async (
   return { previous: before.map(hookLabel), current: after.map(hookLabel) };
 };
 
-/** Of one issue or merge request. */
+/** The most labels of one issue or merge request. */
 const MAX_LABELS = 1_000;
 
 /**

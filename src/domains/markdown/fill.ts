@@ -8,7 +8,7 @@ import {
   type Template,
 } from './model.ts';
 
-/** What the slots of a text become for one reader. */
+/** The content of a text's slots for one reader. */
 export interface Filling {
   /** Null if the reader cannot see what the text refers to. */
   readonly referentOf: (reference: Reference) => Referent | null;

@@ -13,7 +13,7 @@ export interface Wanted {
 }
 
 export interface Resolved {
-  /** What the references stand for, in their order. Null for what the caller cannot see. */
+  /** The targets of the references, in their order. Null if the caller cannot see the target. */
   readonly referents: readonly (Referent | null)[];
   /** The full paths of the given projects, by id. */
   readonly paths: ReadonlyMap<number, string>;

@@ -66,7 +66,7 @@ export interface Template {
   readonly slots: readonly Slot[];
 }
 
-/** What a reference stands for. All of it is shown to the reader. */
+/** The target of a reference. All of it is shown to the reader. */
 export interface Referent {
   readonly href: string;
   readonly text: string;

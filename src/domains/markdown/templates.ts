@@ -6,7 +6,7 @@ import { MAX_RENDERED, type Prose, plainTemplate, type RenderOptions, type Templ
 
 /** Longer texts are rendered in a worker thread. */
 const MAX_INLINE = 8 * 1024;
-/** What one call may render there, in characters. */
+/** The most that one call may render there, in characters. */
 const MAX_LONG = 1024 * 1024;
 /** How long texts are rendered before other work gets its turn. */
 const TURN_MS = 5;

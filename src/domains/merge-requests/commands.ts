@@ -65,7 +65,7 @@ export interface MergeRequestChanges extends Review, Proposal {
   readonly discussion_locked?: boolean | null | undefined;
   /** Marks the title. */
   readonly draft?: boolean | undefined;
-  /** What `assignee_ids` and `reviewer_ids` do. */
+  /** The effect of `assignee_ids` and `reviewer_ids`. */
   readonly people_mode?: PeopleMode;
   /** In seconds. */
   readonly time_estimate?: number | undefined;
@@ -77,7 +77,7 @@ export interface MergeRequestChanges extends Review, Proposal {
 /** A new merge request with what quick actions set. */
 type QuickMergeRequest = NewMergeRequest & Pick<MergeRequestChanges, 'discussion_locked' | 'time_estimate' | 'draft'>;
 
-/** What only Developers of the target project change later. */
+/** Attributes that only Developers of the target project can change later. */
 type ReviewChanges = Review &
   Pick<MergeRequestChanges, 'discussion_locked' | 'people_mode' | 'time_estimate' | 'spent_time' | 'delete_timelog'>;
 
@@ -239,7 +239,7 @@ export const updateMergeRequest = async (
       requireOtherBranch(ends);
       await requireUnique(tx, ends);
     }
-    // What was approved was a change to the other branch (reference: merge-requests §1).
+    // The approvals were of a change to the other branch (reference: merge-requests §1).
     if (changes.target_branch) await withdrawAll(tx, project, before);
     await tx.db
       .updateTable('merge_requests')

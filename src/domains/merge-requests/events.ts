@@ -54,7 +54,9 @@ const payload = z.object({
   changes: changesSchema,
   /** For new commits: the head before them. */
   oldrev: z.string().optional(),
-  /** Who did it. An event that a job emits has no actor, although somebody opened the merge request or pushed. */
+  /**
+   * The user who did it. An event that a job emits has no actor, although somebody opened the merge request or pushed.
+   */
   by_id: z.number().nullable().optional(),
 });
 export type MergeRequestPayload = z.output<typeof payload>;

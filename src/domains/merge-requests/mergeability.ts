@@ -34,7 +34,7 @@ export type DetailedMergeStatus = (typeof DETAILED_MERGE_STATUSES)[number];
 export interface Mergeability {
   /** `mergeable`, or the first reason why not. */
   readonly detailed_merge_status: DetailedMergeStatus;
-  /** What the pipeline alone says: `mergeable` if it is not in the way. */
+  /** The status that follows from the pipeline alone: `mergeable` if it is not in the way. */
   readonly ci_status: 'mergeable' | 'ci_must_pass' | 'ci_still_running';
   /** True also if the project does not require that discussions are resolved. */
   readonly blocking_discussions_resolved: boolean;
@@ -52,7 +52,7 @@ interface Facts extends SeenRow {
   readonly is_empty: boolean;
   readonly has_open_discussions: boolean;
   readonly title: string;
-  /** What the project demands of titles. */
+  /** The rule of the project for titles. */
   readonly title_regex: string | null;
   readonly needs_rebase: boolean;
   readonly is_rebasing: boolean;

@@ -21,7 +21,9 @@ export interface Merge extends MergeOptions {
 const MAX_ATTEMPTS = 5;
 const NEEDS_REBASE = 'Only fast-forward merge is allowed for your project. Please update your source branch';
 
-/** What auto-merge waits for (reference: merge-requests §4). It does not wait for conflicts to be resolved. */
+/**
+ * The statuses that auto-merge waits for (reference: merge-requests §4). It does not wait for conflicts to be resolved.
+ */
 const WAITED_FOR: ReadonlySet<string> = new Set<DetailedMergeStatus>([
   'ci_must_pass',
   'ci_still_running',
@@ -84,7 +86,7 @@ const mergeOnce = async (
     if (!(await mayMerge(ctx, current, seen.target_branch))) throw unauthenticated();
     if (seen.state === 'opened') await refreshNow(ctx, seen.id);
     const row = await getMergeRequest(ctx, current, given.iid);
-    // What was permitted is a merge into the branch that was seen.
+    // The caller may merge into the branch that they saw, not into another.
     if (row.target_branch === seen.target_branch) {
       const waits = await judge(ctx, current, row, input, decide);
       const done = await (waits ? scheduleAutoMerge(ctx, current, row, input) : land(ctx, current, row, input));

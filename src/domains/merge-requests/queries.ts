@@ -20,7 +20,7 @@ export interface MergeRequestRow extends Selectable<MergeRequests> {
   readonly project_path: string;
 }
 
-/** What other tables store about a merge request. */
+/** The facts about a merge request in other tables. */
 export interface MergeRequestStats {
   readonly id: number;
   readonly assignee_ids: readonly number[];

@@ -187,7 +187,7 @@ const finish = async (
         rebasing: null,
         merge_error: error,
         ...(oid === null ? {} : { rebase_commit_sha: oid }),
-        // What is known is about the old head.
+        // The known facts are about the old head.
         ...(isStale ? { merge_status: 'unchecked' } : {}),
         updated_at: sql`now()`,
       })

@@ -90,7 +90,7 @@ export const bodyOf =
     const action = typeof which === 'string' ? which : which(payload);
     const project = await findProject(ctx, { id: snapshot.project_id });
     if (!project) return null;
-    // What a job completes has no actor, but somebody merged or pushed.
+    // Events of jobs have no actor, but somebody merged or pushed.
     const actor = event.actor_id ?? by_id ?? (action === 'merge' ? snapshot.merge_user_id : null) ?? 0;
     const [facts, people] = await Promise.all([factsOf(ctx, project, snapshot), userSummariesByIds(ctx, [actor])]);
     return mergeRequestBody(ctx, facts, {

@@ -27,7 +27,7 @@ import {
 import type { MilestoneStateEvent } from './model.ts';
 import { getMilestone, type MilestoneRow } from './queries.ts';
 
-/** What a new milestone and a change have in common. */
+/** The details that a new milestone and a change share. */
 export interface MilestoneDetails {
   readonly description?: string | null | undefined;
   readonly due_date?: string | null | undefined;

@@ -13,7 +13,7 @@ import { placeIn } from './reviewing.ts';
 export interface Commented {
   /** Null if the text had nothing but quick actions. */
   readonly note: NoteRow | null;
-  /** What quick actions changed. */
+  /** The changes that quick actions made. */
   readonly changes: QuickChanges & Partial<Record<QuickCommand, true>>;
 }
 

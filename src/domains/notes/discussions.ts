@@ -29,7 +29,7 @@ export const listDiscussions = (ctx: Context, noteable: Commentable): List<NoteR
           from (${some}) found`.execute(ctx.db);
         return rows[0] ?? { read: 0, count: 0 };
       };
-      // Of many thousands, the first ones are often enough to know that there are more than the limit.
+      // The first ones of many thousands often show that there are more than the limit.
       const first = await countOf(notes.orderBy('notes.id').limit(atMost + 1));
       return first.read <= atMost || first.count > atMost ? first.count : (await countOf(notes)).count;
     },

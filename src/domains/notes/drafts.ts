@@ -32,7 +32,7 @@ export interface NewDraftNote extends DraftText {
   readonly resolve_discussion?: boolean | undefined;
 }
 
-/** Of one author on one merge request. All of them are published in one transaction. */
+/** The most drafts of one author on one merge request. All of them are published in one transaction. */
 const MAX_DRAFTS = 500;
 
 /** Lists the caller's draft notes on a merge request, oldest first. @throws DomainError `unauthenticated` */
@@ -199,7 +199,7 @@ const publish = async (
   });
 };
 
-/** Of two requests at once, one publishes the draft. */
+/** If two requests race, one publishes the draft. */
 const take = async (tx: Tx, { id }: DraftNoteRow): Promise<boolean> => {
   const { numDeletedRows } = await tx.db.deleteFrom('draft_notes').where('id', '=', id).executeTakeFirstOrThrow();
   return numDeletedRows > 0n;

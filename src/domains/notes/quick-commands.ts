@@ -20,7 +20,7 @@ import { getNoteable } from './noteable.ts';
 
 type Commands = QuickResult['commands'];
 
-/** What `/submit_review` may say about the changes. */
+/** The verdicts that `/submit_review` accepts. */
 const VERDICTS = ['reviewed', 'approve', 'requested_changes'] as const;
 type Verdict = (typeof VERDICTS)[number];
 
@@ -56,7 +56,7 @@ const verdictOf = (argument: string): Verdict => {
 /**
  * Runs the commands one after the other. Repeating an approval is no error.
  *
- * @throws DomainError as the functions that they call. What ran before stays.
+ * @throws DomainError as the functions that they call. Earlier commands keep their effect.
  */
 export const runCommands = async (
   ctx: Context,

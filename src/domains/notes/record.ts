@@ -33,7 +33,7 @@ export const noteRecord = z
     commit_id: z.string().nullable(),
     position: z.unknown(),
     suggestions: z.array(suggestionRecord),
-    /** What the quick actions in a new comment changed. Empty later. */
+    /** The changes by the quick actions of a new comment. Empty later. */
     commands_changes: z.record(z.string(), z.unknown()),
   })
   .meta({ id: 'Note' });

@@ -56,7 +56,7 @@ type Wanted = { readonly discussionIds: readonly string[] } | { readonly noteId:
 /** Resolves threads of a merge request in this transaction, by the acting user. Repeating it changes nothing. */
 export const setResolved = async (tx: Tx, noteable: Noteable, wanted: Wanted, resolved: boolean): Promise<void> => {
   const { id, project } = noteable;
-  // Of two people who resolve the last two threads, the second must see that none is left.
+  // If two people resolve the last two threads, the second must see that none is left.
   await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
   const before = await unresolvedCount(tx, id);
   const rows = await tx.db

@@ -53,7 +53,7 @@ export interface Sought<Row> extends Wanted<Row> {
 }
 
 type Found<Row> = Row & {
-  /** Of all matches. Null if they were not counted. */
+  /** The number of all matches. Null if they were not counted. */
   readonly total: number | null;
   /** How many rows the driver found, or the walk passed. Null if they were not counted. */
   readonly drawn: number | null;

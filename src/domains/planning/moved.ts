@@ -3,7 +3,7 @@ import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { systemActor, type Tx } from '#platform/context.ts';
 import type { Container } from './container.ts';
 
-/** What takes the place of a label or milestone, in one project. */
+/** The successor of a label or milestone, in one project. */
 export interface Succession {
   readonly project_id: number;
   readonly id: number;

@@ -6,7 +6,7 @@ import type { Changes } from './changes.ts';
 
 // The assignees of issues, and the assignees and reviewers of merge requests.
 
-/** Of one issue or merge request: assignees, and reviewers (reference: merge-requests §1). */
+/** The most assignees, and the most reviewers, of an issue or merge request (reference: merge-requests §1). */
 const MAX_PEOPLE = 200;
 
 /** @throws DomainError `invalid` for the field if there are too many */
@@ -14,7 +14,7 @@ export const checkPeople = (field: 'assignee_ids' | 'reviewer_ids', userIds: rea
   if (userIds.length > MAX_PEOPLE) throw invalid({ [field]: [`may name at most ${MAX_PEOPLE} users`] });
 };
 
-/** What a list of people does to the present ones. It replaces them by default. */
+/** The effect of a list of people on the present ones. It replaces them by default. */
 export type PeopleMode = 'replace' | 'append' | 'remove' | null | undefined;
 
 /** Returns the people after the change, in order of id. Call it under the lock on their issue or merge request. */

@@ -13,7 +13,7 @@ import {
 } from './quick-actions.ts';
 import { readDuration, type SpentTime } from './time-tracking.ts';
 
-/** What quick actions change, in the form of updates of issues and merge requests. */
+/** The changes by quick actions, as updates of issues and merge requests. */
 export interface QuickChanges {
   title?: string;
   draft?: boolean;
@@ -38,11 +38,14 @@ export interface QuickResult {
   readonly text: string;
   readonly changes: QuickChanges;
   readonly subscribed: boolean | undefined;
-  /** What is left to run, in order: only in comments on merge requests. Each judges the caller's rights itself. */
+  /**
+   * The actions that are left to run, in order: only in comments on merge requests. Each judges the caller's rights
+   * itself.
+   */
   readonly commands: readonly { readonly name: QuickCommand; readonly argument: string }[];
 }
 
-/** Who is assigned before the actions run. */
+/** The assignees before the actions run. */
 interface People {
   readonly assignee_ids: readonly number[];
   readonly reviewer_ids: readonly number[];
@@ -59,7 +62,7 @@ const OF_AUTHORS: ReadonlySet<QuickActionName> = new Set([
 ]);
 const OF_READERS: ReadonlySet<QuickActionName> = new Set(['subscribe', 'unsubscribe']);
 
-/** Of one text. Some look names up. */
+/** The most actions in one text, because some look names up. */
 const MAX_ACTIONS = 100;
 
 /**

@@ -3,7 +3,7 @@ import { definePort } from '#platform/port.ts';
 import type { Changes } from './changes.ts';
 import type { Issuable } from './history.ts';
 
-/** What a system note is about, as exports name it (`system_note_metadata.action`). */
+/** The subject of a system note, as exports name it (`system_note_metadata.action`). */
 export type SystemNoteAction =
   | 'approved'
   | 'assignee'

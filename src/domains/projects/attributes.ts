@@ -63,7 +63,7 @@ const settings = z.object({
   merge_commit_template: template(),
   squash_commit_template: template(),
   issue_branch_template: template(255),
-  /** What titles of merge requests must match (RE2) before they can be merged. */
+  /** The pattern (RE2) that titles of merge requests must match before they can be merged. */
   merge_request_title_regex: template(MAX_PATTERN_LENGTH).refine(isTitlePattern),
   merge_request_title_regex_description: template(),
   only_allow_merge_if_pipeline_succeeds: z.boolean(),

@@ -34,7 +34,7 @@ import {
   statisticsByIds,
 } from './queries.ts';
 
-/** What is known of every project in GraphQL. Its fields read what they declare (`projectField`). */
+/** A project in GraphQL. Its fields read what they declare (`projectField`). */
 type ProjectNode = ProjectWith<readonly ['id']>;
 
 /** A project. All domains add fields with `projectField`. */
@@ -66,7 +66,7 @@ export const projectField = <const Parts extends readonly ProjectPart[]>(
   builder.objectField(ProjectRef, name, () => field(new ObjectFieldBuilder(builder)));
 };
 
-/** What `can` and `requireAbility` read of a project. */
+/** The parts of a project that `can` and `requireAbility` read. */
 export const JUDGED = [...POLICY_COLUMNS, 'access_level'] as const;
 
 /** Parts that depend on the request. Only the fields that declared them read them. */

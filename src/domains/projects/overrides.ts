@@ -5,7 +5,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import { coerce, isSettingName, type ProjectAttributes, problemOf, readAttributes } from './attributes.ts';
 import { type PolicyChanges, readPolicyChanges } from './expiration-policy.ts';
 
-/** What a client can override beside the settings. */
+/** The attributes that a client can override beside the settings. */
 const beyondSettings = z
   .object({
     name: z.string().max(255),

@@ -53,7 +53,7 @@ export const MEMBERS_ROLES = {
   forking_access_level: GUEST,
 } as const satisfies Record<Feature, number>;
 
-/** Who may do what in a project (reference: conventions §6, §7). */
+/** The role that each action in a project needs (reference: conventions §6, §7). */
 const rules = {
   read_project: { role: GUEST, open: 'anyone' },
   read_code: { role: REPORTER, open: 'anyone', features: CODE },
@@ -138,7 +138,7 @@ export const POLICY_COLUMNS = [
   'forking_access_level',
 ] as const;
 
-/** What `can` needs of a project. */
+/** The parts of a project that `can` needs. */
 export type JudgedProject = Pick<ProjectRow, (typeof POLICY_COLUMNS)[number] | 'access_level'>;
 
 /**

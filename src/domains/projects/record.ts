@@ -30,7 +30,7 @@ export {
   simpleProjectRecord,
 } from './rest/record-shape.ts';
 
-/** What the simple record reads of a project. */
+/** The parts of a project that the simple record reads. */
 type SimpleProject = ProjectWith<readonly ['columns', 'access_level', 'namespace']>;
 
 export const toSimpleProject = (ctx: Context, project: SimpleProject): SimpleProjectRecord => ({

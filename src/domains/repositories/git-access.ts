@@ -8,7 +8,7 @@ import { forbidden, insufficientScope, notFound, unauthenticated } from '#platfo
 import type { Service } from '#platform/git/types.ts';
 import { onlyBranches } from './collaboration.ts';
 
-// Who may clone, fetch and push over git.
+// The rights to clone, fetch and push over git.
 
 /**
  * Returns the project if the caller may use the service, or its new path if it has moved. Anonymous callers must

@@ -6,7 +6,7 @@ import type { Commit, RefUpdate } from '#platform/git/types.ts';
 
 export type { Commit, RefUpdate } from '#platform/git/types.ts';
 
-/** What reading a repository reads of its project. */
+/** The parts of a project that readers of its repository need. */
 export const REPOSITORY_PARTS = [
   'id',
   ...POLICY_COLUMNS,

@@ -69,7 +69,10 @@ export const carryOutLate = async (services: Services, id: number): Promise<void
   await carryOut(ctx, { id, project, options: pushOptionsSchema.parse(row.push_options) }, updates);
 };
 
-/** Carries out what dead processes left, and what failed. What fails again keeps its turn and holds nobody up. */
+/**
+ * Carries out the work that dead processes left, and work that failed. Work that fails again keeps its turn and blocks
+ * no other.
+ */
 export const carryOutDue = async (services: Services): Promise<void> => {
   let last = 0;
   for (;;) {

@@ -18,7 +18,7 @@ import { findReadme } from './readme.ts';
 import { refreshStatistics } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
 
-/** What git knows about moved refs. Read before the transaction, because it may take a while. */
+/** The facts in git about moved refs. They are read before the transaction, because it may take a while. */
 export interface UpdateDetails {
   readonly updates: readonly RefUpdate[];
   readonly commits: ReadonlyMap<string, { readonly commits: readonly PushedCommit[]; readonly total: number | null }>;

@@ -35,7 +35,7 @@ export interface JobToRun {
   /** It would replace a newer deployment. */
   readonly is_outdated: boolean;
   readonly given: GivenVariables;
-  /** Of the instance, the groups and the project. */
+  /** The variables of the instance, the groups and the project. */
   readonly variables: readonly JobVariable[];
 }
 
@@ -47,7 +47,7 @@ interface JobUser {
   readonly state: string;
 }
 
-/** What the repository says about a pipeline. The same for all of its jobs. */
+/** The facts in the repository about a pipeline. They are the same for all of its jobs. */
 export interface Checkout {
   /** The full name of its branch, tag or merge request ref. */
   readonly ref: string;

@@ -12,7 +12,7 @@ import type { JobActors } from './job-actors.ts';
 interface NeedyJob {
   readonly job: JobRow;
   readonly options: CompiledJob;
-  /** What the needs may refer to, lowest precedence first. */
+  /** The variables that the needs may refer to, lowest precedence first. */
   readonly variables: readonly Variable[];
 }
 

@@ -9,7 +9,7 @@ import type { JobToRun } from './job-to-run.ts';
 import { releaseScript } from './release-step.ts';
 import { type PayloadVariable, variablesOfJob, withCredential } from './variables.ts';
 
-/** Seconds. What a runner uses if the job names none. */
+/** Seconds. The default of a runner if the job names none. */
 const SHORTEST_TIMEOUT = 1;
 
 /** Returns how long the job may run, in seconds: the job's own limit or the project's, but at most the runner's. */
@@ -36,7 +36,7 @@ export const payloadOf = async (
     readonly facts: RunnerFacts;
     readonly token: string;
     readonly timeout: number;
-    /** Of the machine: `linux`, `windows`. */
+    /** The platform of the machine: `linux`, `windows`. */
     readonly platform: string | undefined;
   },
 ): Promise<JobPayload> => {

@@ -18,7 +18,7 @@ export interface JobRequest {
 export interface JobAnswer {
   /** Null if there is none. */
   readonly job: JobPayload | null;
-  /** What the runner sends with its next request. Null while it is paused. */
+  /** The value that the runner sends with its next request. Null while it is paused. */
   readonly last_update: string | null;
 }
 

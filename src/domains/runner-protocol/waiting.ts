@@ -9,7 +9,7 @@ import type { EventRow } from '#platform/events.ts';
 /** A pending job, with the facts that its event has. */
 export interface PendingJob {
   readonly id: number;
-  /** Of the event, in the event log. */
+  /** The position of the event in the event log. */
   readonly position: number;
   readonly project_id: number | null;
   readonly namespace_ids: readonly number[];
@@ -29,7 +29,7 @@ const MAX_PENDING = 20_000;
 
 /**
  * The runners that wait for a job in this process, and the jobs that became pending while it watched. It follows the
- * event log, so that waiting costs no statement. What it knows is a hint: the statement that claims a job decides.
+ * event log, so that waiting costs no statement. Its knowledge is a hint: the statement that claims a job decides.
  */
 export class WaitingRunners {
   readonly #feed: EventFeed;

@@ -5,7 +5,8 @@ import { digestToken } from '#platform/secrets.ts';
 import { deleteRunner, resetRunnerToken } from './management.ts';
 import type { CreatedRunner } from './model.ts';
 
-// What a runner does to itself with its token. The token is looked up each time: nothing here relies on cached facts.
+// The actions of a runner on itself, with its token. The token is looked up each time: nothing here relies on cached
+// facts.
 
 /** Removes the runner with this token. @throws DomainError `forbidden` for an unknown or expired token */
 export const unregisterRunner = async (ctx: Context, token: string): Promise<void> =>

@@ -27,7 +27,7 @@ import {
 } from './model.ts';
 import { runnerFields } from './queries.ts';
 
-/** What people set on a runner. Absent attributes of a new runner get their default. */
+/** The attributes that people set on a runner. Absent attributes of a new runner get their default. */
 export interface RunnerAttributes {
   readonly description?: string | null | undefined;
   readonly maintenance_note?: string | null | undefined;

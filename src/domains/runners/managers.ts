@@ -3,7 +3,7 @@ import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
 import { generationOf } from './tokens.ts';
 
-/** What a runner says about itself with each request for a job. */
+/** The facts that a runner sends about itself with each request for a job. */
 export interface ManagerInfo {
   readonly version?: string | undefined;
   readonly revision?: string | undefined;

@@ -11,7 +11,7 @@ import { latestManagers, type ManagerRow } from './manager-queries.ts';
 import { CONTACT_STATUSES, type RunnerRow } from './model.ts';
 import { projectsOfRunners } from './queries.ts';
 
-/** What a runner says about the machine that it runs on. A runner may run on several. */
+/** The facts that a runner sends about its machine. A runner may run on several. */
 const ofManager = removedInV5(z.string().nullable(), { replacedBy: 'GET /runners/:id/managers' });
 
 /** Only the contact: `paused` says whether it takes jobs. */

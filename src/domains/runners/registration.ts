@@ -22,7 +22,7 @@ import type { CreatedRunner } from './model.ts';
 // The older way to create runners: a token that everybody shares who installs runners (reference: neighbours G). It needs
 // the setting `allow_runner_registration_token`.
 
-/** What the runners belong to that a token registers. */
+/** The owner of the runners that a token registers. */
 export type RegistrationPlace =
   | { readonly kind: 'instance' }
   | { readonly kind: 'group' | 'project'; readonly id: IdOrPath };

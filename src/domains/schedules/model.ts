@@ -15,7 +15,7 @@ export type ScheduleVariableRow = Selectable<PipelineScheduleVariables>;
 export const SCHEDULE_SCOPES = ['active', 'inactive'] as const;
 export type ScheduleScope = (typeof SCHEDULE_SCOPES)[number];
 
-/** What people may set. */
+/** The attributes that people may set. */
 export interface ScheduleAttributes {
   readonly description?: string | undefined;
   /** A branch or tag, with or without `refs/heads/` and `refs/tags/`. */

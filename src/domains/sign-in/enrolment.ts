@@ -46,7 +46,10 @@ export const getSecondFactor = async (ctx: Context): Promise<SecondFactor> => {
   return { enabled: false, secret, uri: totpOf(ctx, { username: user.username, secret }).toString() };
 };
 
-/** What a change that matters requires: the account's password, and an authenticator code or recovery code. */
+/**
+ * The credentials that an important change requires: the account's password, and an authenticator code or recovery
+ * code.
+ */
 export interface Proof {
   readonly password: string;
   readonly code: string;

@@ -77,7 +77,7 @@ async function* partsOf(ctx: Context, job_id: number, start: number, end: number
     const chunks = await readChunks(ctx, job_id, position, end);
     const before = position;
     for (const { start: chunkStart, bytes } of chunks) {
-      // What lies between two chunks was dropped meanwhile. Its file has it.
+      // The bytes between two chunks were dropped meanwhile. The file has them.
       if (chunkStart > position || chunkStart + bytes.length <= position) break;
       const part = bytes.subarray(position - chunkStart, end + 1 - chunkStart);
       position += part.length;

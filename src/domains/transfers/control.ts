@@ -96,7 +96,7 @@ const controlled = async (ctx: Context, project: ProjectRow): Promise<ImportRow 
 };
 
 /**
- * Cancels the running relation import of the project. What was imported stays.
+ * Cancels the running relation import of the project. The imported records stay.
  *
  * @throws DomainError `forbidden`, `conflict` if none is running
  */

@@ -14,7 +14,7 @@ import type { PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { forkSyncFailed } from './events.ts';
 
-/** What comparing reads of a fork. */
+/** The parts of a fork that a comparison reads. */
 type Compared = JudgedProject & Pick<ProjectRow, 'id' | 'disk_path' | 'default_branch'>;
 
 /** Compares a branch of a fork with the default branch of its source. */

@@ -40,7 +40,7 @@ export interface Transfer {
   readonly created_at: string;
   readonly started_at: string | null;
   readonly finished_at: string | null;
-  /** What earlier tries had finished when the import was retried. */
+  /** The relations that earlier tries had finished when the import was retried. */
   readonly items_before: number;
   readonly percentage_before: number;
 }

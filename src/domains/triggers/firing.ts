@@ -10,7 +10,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { digestToken } from '#platform/secrets.ts';
 
 export interface Firing {
-  /** Of a trigger, or of a running job. */
+  /** The token of a trigger, or of a running job. */
   readonly token: string;
   readonly ref: string;
   readonly variables?: Readonly<Record<string, unknown>> | undefined;

@@ -15,7 +15,7 @@ const PER_REPORTER = { limit: 10, seconds: 3_600 } as const;
 export interface AbuseReport {
   /** The id of the user whose behaviour is reported. */
   readonly userId: number;
-  /** What the user did. */
+  /** The reporter's description of the abuse. */
   readonly message: string;
   /** The http URL of the place where they did it. */
   readonly url?: string | undefined;

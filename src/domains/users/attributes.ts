@@ -15,7 +15,7 @@ const limit = z.int('is not a number').min(0, 'must be greater than or equal to 
 
 const email = text(254).regex(MAIL_ADDRESS, 'is invalid');
 
-// What users may choose is what may be their default.
+// Users may choose the same values that may be their default.
 const { default_preferred_language, first_day_of_week: firstDay } = settingsSchema.shape;
 const language = default_preferred_language.unwrap();
 

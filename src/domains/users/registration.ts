@@ -19,7 +19,7 @@ import type { UserRow } from './queries.ts';
 const PER_PLACE = { limit: 30, seconds: 3_600 };
 const PER_ADDRESS = { limit: 5, seconds: 3_600 };
 
-/** What a person enters to register. There are no other attributes, so nobody registers as an administrator. */
+/** The input of a person who registers. There are no other attributes, so nobody registers as an administrator. */
 export interface Registration {
   readonly name: string;
   readonly username: string;
@@ -85,7 +85,7 @@ export const findSignUp = async (
     .where('expires_at', '>', sql<string>`now()`)
     .executeTakeFirst()) ?? null;
 
-/** What a person enters on the page of the mailed link. */
+/** The input of a person on the page of the mailed link. */
 export interface Confirmation {
   readonly password: string;
   /** Replaces the chosen name, which somebody else may have taken meanwhile. */

@@ -167,7 +167,7 @@ const joinedCrc = (before: number, { crc, size }: ContentSum): number => {
   return (behindBefore ^ ofZeros ^ crc) >>> 0;
 };
 
-/** Of text it leaves a hundredth more than level 6, for three quarters of the time or less. */
+/** Its output for text is a hundredth larger than that of level 6, in three quarters of the time or less. */
 const LEVEL = 5;
 const BLOCK_BYTES = 1024 * 1024;
 const WINDOW_BYTES = 32 * 1024;

@@ -79,7 +79,7 @@ const without = (buffers: readonly Buffer[], bytes: number): Buffer[] => {
 
 /** Linux: open a file without a name in a directory. Node has no constant for it. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
-/** What `open` answers where the kernel or the file system has no such files. */
+/** The errors of `open` if the kernel or the file system has no such files. */
 const NOT_SUPPORTED = new Set<unknown>(['EOPNOTSUPP', 'EISDIR', 'ENOENT', 'EINVAL']);
 
 const openNameless = async (directory: string): Promise<FileHandle> => {

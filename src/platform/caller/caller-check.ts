@@ -69,7 +69,7 @@ export class CallerCheck {
     }
     this.#isChecked = true;
     const { rows } = await pool.query<Row>(this.#condition.guard(statement, parameters, this.#values));
-    // Without rows, either there is nothing, or the check failed. What `holds` found meanwhile may be older than that.
+    // Without rows, either there is nothing, or the check failed. An answer of `holds` in the meantime may be older.
     this.#settle(rows.length > 0 || (await this.#isUnchanged(pool)));
     return rows;
   }

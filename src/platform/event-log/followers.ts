@@ -136,7 +136,7 @@ const FIRST_RETRY_MS = 200;
 const MAX_DELAY_MS = 30_000;
 const SAVE_MS = 10_000;
 
-/** What the readers of a process share. */
+/** The state that the readers of a process share. */
 interface Shared {
   readonly recent: RecentEvents;
   readonly slots: Slots;

@@ -6,8 +6,8 @@
 export const POSITIONS_PER_RANGE = 2 ** 32;
 
 /**
- * Returns the number of events after `after`, up to and including `until`. Of earlier ranges than that of `until` it
- * counts none, because their size is not known.
+ * Returns the number of events after `after`, up to and including `until`. Does not count earlier ranges than that of
+ * `until`, because their size is not known.
  */
 export const countBetween = (after: number, until: number): number =>
   Math.max(0, until - Math.max(after, until - (until % POSITIONS_PER_RANGE) - 1));

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What the stock runner says that it can do. */
+/** The features that the stock runner declares. */
 const FEATURES = {
   variables: true,
   image: true,

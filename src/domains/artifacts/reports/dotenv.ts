@@ -5,7 +5,7 @@ const MAX_VARIABLES = 20;
 const LINE = /^([A-Za-z0-9_]{1,255})=(.*)$/;
 
 /**
- * Reads a dotenv report: a `KEY=value` on each line. Of two with the same key the last one counts.
+ * Reads a dotenv report: a `KEY=value` on each line. If two have the same key, the last one counts.
  *
  * @throws DomainError `bad_request`
  */

@@ -11,7 +11,9 @@ export interface TestCase {
   readonly file: string | null;
   /** Seconds. */
   readonly execution_time: number;
-  /** The text of the failure, the error or the reason to skip. Of a failure or error also what the test printed. */
+  /**
+   * The text of the failure, the error or the reason to skip. For a failure or error, the output of the test follows.
+   */
   readonly system_output: string | null;
   /** The path of a file that belongs to a failure or error, such as a screenshot. Relative to the project. */
   readonly attachment: string | null;
@@ -56,7 +58,7 @@ class JunitReading {
   #cases = 0;
   #problem: string | null = null;
   #test: OpenTest | null = null;
-  /** What text in the current element belongs to. */
+  /** The field that the text of the current element belongs to. */
   #target: 'outcome' | 'System Out' | 'System Err' | null = null;
 
   constructor(found: (test: TestCase) => void) {
@@ -102,7 +104,7 @@ class JunitReading {
       this.#test.status = status;
       this.#test.outcome = (attributes.message ?? '').slice(0, MAX_OUTPUT);
     } else if (status) {
-      // Of several outcomes the first one counts.
+      // The first of several outcomes counts.
       this.#target = null;
     } else this.#target = STREAMS.get(name) ?? this.#target;
   }

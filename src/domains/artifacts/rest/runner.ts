@@ -55,7 +55,7 @@ const withStatus = async <T>(
   }
 };
 
-/** What runners call with the token of a job (reference: neighbours G). */
+/** The endpoints that runners call with the token of a job (reference: neighbours G). */
 export const runnerRoutes = [
   route({
     method: 'POST',

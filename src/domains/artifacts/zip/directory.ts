@@ -15,9 +15,9 @@ const WINDOW_BYTES = 1024 * 1024;
 const ENTRIES_PER_TURN = 2_000;
 
 /**
- * Reads the directory of a zip, and nothing else of it. Returns the entries with usable paths, sorted by path. Of
- * entries with the same path the last one stays. Absolute paths, `..`, NUL, and names that are not UTF-8 are left
- * out: no request can name them.
+ * Reads the directory of a zip, and nothing else of it. Returns the entries with usable paths, sorted by path. If
+ * entries have the same path, the last one stays. Absolute paths, `..`, NUL, and names that are not UTF-8 are left out:
+ * no request can name them.
  *
  * It is read here, and not with a library, because an archive has tens of thousands of entries
  * (docs/decisions/0046-large-uploads.md).

@@ -9,7 +9,7 @@ import { comparePaths, isDirectory, type ZipEntry } from './entry.ts';
  * of a path, and one read of the file finds the entry (docs/decisions/0040-artifacts.md).
  */
 export interface Blocks {
-  /** Of the first line of each block. */
+  /** The path in the first line of each block. */
   readonly paths: readonly string[];
   /** Where each block starts, and the size of the file at the end. */
   readonly offsets: readonly number[];

@@ -27,7 +27,7 @@ const MAX_JOBS = 10_000;
 const TOO_MANY_JOBS = `The number of jobs has exceeded the limit of ${MAX_JOBS}. Try splitting the configuration with parent-child-pipelines`;
 /** Needs and dependencies of all jobs together. */
 const MAX_LINKS = 500_000;
-/** Of all jobs together, as their rows have them. */
+/** The size of all jobs together, as their rows store them. */
 const MAX_JOB_BYTES = 50 * 1024 * 1024;
 const USUAL_STAGES = ['build', 'test', 'deploy'];
 const FIRST_STAGE = '.pre';

@@ -122,7 +122,7 @@ export const readJob = (name: string, value: Value, defaults: Mapping, jobs: Key
 const onlyInterruptible = (defaults: Mapping): Mapping =>
   new Map([...defaults].filter(([key]) => key === 'interruptible'));
 
-/** What builds and bridges share. */
+/** The keywords that builds and bridges share. */
 const readCommon = (name: string, hash: Mapping, at: KeyPath, inherit: Inheritance): JobDefinition => {
   const rules = readRules(hash.get('rules'), at.in('rules'), 'job');
   if (rules) checkBesideRules(hash, at);
@@ -165,7 +165,7 @@ const checkBesideRules = (hash: Mapping, at: KeyPath): void => {
   if (present.length > 0) at.fail(`key may not be used with \`rules\`: ${present.join(', ')}`);
 };
 
-/** What only jobs that run on runners have. */
+/** The keywords that only jobs on runners have. */
 const readBuild = (hash: Mapping, before: readonly string[], at: KeyPath): Partial<CompiledJob> => {
   const script = readScript(hash, 'script', at);
   if (script === null ? !hash.has('release') && !hash.has('run') : script.length === 0)

@@ -3,7 +3,7 @@ import { isList, isMapping, type Value } from '../values.ts';
 import { type KeyPath, readHash, readTextOrTexts } from './key-path.ts';
 
 const MAX_RETRIES = 2;
-/** What `retry:when` may name: `always`, and the failure reasons of jobs that a retry can help. */
+/** The values of `retry:when`: `always`, and the failure reasons of jobs that a retry can help. */
 const RETRY_WHEN = [
   'always',
   'unknown_failure',

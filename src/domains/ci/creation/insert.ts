@@ -27,7 +27,7 @@ export interface PlannedJob {
   readonly resource_group: string | null;
 }
 
-/** What becomes the rows of a pipeline. */
+/** The data of a new pipeline and its jobs. */
 export interface PipelinePlan {
   readonly row: Omit<Insertable<Pipelines>, 'iid' | 'project_id' | 'finished_at'> & { readonly id: number };
   readonly variables: readonly PipelineVariable[];

@@ -119,7 +119,7 @@ export const createForPush = defineJob({
   },
 });
 
-/** What the names of variables and inputs are made of. Other options are ignored. */
+/** The characters of names of variables and inputs. Options with other names are ignored. */
 const ASSIGNMENT = { variable: /^(\w+)=([\s\S]*)$/, input: /^([\w-]+)=([\s\S]*)$/ };
 
 /** Returns the key and value of each option such as `ci.variable="A=1"`. */

@@ -4,11 +4,11 @@ import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 
-/** What a pipeline runs for. */
+/** The branch, tag or merge request that a pipeline runs for. */
 export interface Target {
   /** The value of `pipelines.ref`: a branch, a tag, or the ref of a merge request. */
   readonly ref: string;
-  /** The branch or tag. Of a merge request the source branch. */
+  /** The branch or tag. For a merge request, the source branch. */
   readonly name: string;
   readonly tag: boolean;
   readonly protected: boolean;

@@ -19,7 +19,8 @@ import type { PipelineRow } from '../queries.ts';
 import { openValue } from '../sealed-values.ts';
 import { mayRun, mayStop } from './running.ts';
 
-// What pages show beside the status of a pipeline or job: who runs it, what it was given, and what the caller may do.
+// The details that pages show beside the status of a pipeline or job: its runner, its variables, and the caller's
+// rights.
 
 const loadStuckJob = loader(stuckByJobIds);
 const loadStuckPipeline = loader(stuckByPipelineIds);
@@ -66,7 +67,7 @@ const PipelinePermissions = builder.objectRef<PipelineRow>('PipelinePermissions'
 JobPermissionsRef.implement({
   description: 'What the caller may do with a job.',
   fields: (t) => ({
-    // Who sees the job may read it.
+    // Everyone who can see the job may read it.
     readBuild: t.boolean({ nullable: false, resolve: () => true }),
     updateBuild: t.boolean({ nullable: false, resolve: (row, _args, ctx) => mayRun(ctx, row) }),
     cancelBuild: t.boolean({ nullable: false, resolve: (row, _args, ctx) => mayStop(ctx, row) }),

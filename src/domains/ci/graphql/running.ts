@@ -23,7 +23,7 @@ import { commitPath, fullRef, isComplete, jobPath, pipelinePath } from '../model
 import { mayCancel, mayRunOn } from '../policy.ts';
 import type { JobRow } from '../queries.ts';
 
-// What can be done with pipelines and jobs, and how they depend on each other.
+// Mutations of pipelines and jobs, and the dependencies between jobs.
 
 const loadNeeds = loader(needsByJobIds);
 const loadDownstreamOfBridge = loader(visibleDownstream);

@@ -2,7 +2,7 @@ import type { RunWhen } from '#domains/ci-config/model.ts';
 import { type CiStatus, isComplete } from '../model.ts';
 import { combinedStatus, type Seen, seenAs } from './status.ts';
 
-/** What deciding about a job needs. Only the newest job of each name. */
+/** The facts that a decision about a job needs. Only the newest job of each name. */
 export interface ProgressPart {
   readonly id: number;
   readonly name: string;

@@ -1,6 +1,6 @@
 import type { CiStatus } from '../model.ts';
 
-/** What the truth table needs of a job. */
+/** The facts about a job that the truth table needs. */
 interface StatusPart {
   readonly status: CiStatus;
   readonly allow_failure: boolean;

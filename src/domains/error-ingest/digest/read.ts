@@ -22,7 +22,7 @@ export interface StoredEnvelope {
   readonly body: Uint8Array;
 }
 
-/** What an envelope says. */
+/** The content of an envelope. */
 export interface Contents {
   readonly id: number;
   readonly project_id: number;

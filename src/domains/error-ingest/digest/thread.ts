@@ -4,13 +4,13 @@ import { Worker } from 'node:worker_threads';
 import type { Services } from '#platform/context.ts';
 import type { Contents, StoredEnvelope } from './read.ts';
 
-/** What the thread is asked: the envelopes without their bodies. */
+/** A request to the thread: the envelopes without their bodies. */
 export type Batch = readonly Omit<StoredEnvelope, 'body'>[];
 
-/** What the thread answers. */
+/** The answer of the thread. */
 export type Answer = { readonly contents: readonly Contents[] } | { readonly unread: string };
 
-/** What the thread needs to start. */
+/** The data that the thread needs to start. */
 export interface ThreadData {
   readonly connectionString: string;
 }
@@ -20,7 +20,10 @@ export class UnreadError extends Error {
   override readonly name = 'UnreadError';
 }
 
-/** What is read lives for a batch. By itself V8 would let the young generation grow to a hundred mebibytes. */
+/**
+ * The objects that it reads live for one batch. By itself V8 would let the young generation grow to a hundred
+ * mebibytes.
+ */
 const MEMORY_MEBIBYTES = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
 /** No batch takes a second. One that takes this long never ends. */
 const TIMEOUT_MS = 30_000;

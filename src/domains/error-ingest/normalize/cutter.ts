@@ -5,7 +5,7 @@ import { asObject, fromEntries } from './values.ts';
 
 /** The limits of a part that may be any JSON. */
 export interface Bounds {
-  /** Of all texts and keys together. */
+  /** The limit for all texts and keys together. */
   readonly characters: number;
   readonly depth: number;
 }
@@ -17,7 +17,7 @@ interface Budget {
 
 const MAX_MARKS = 100;
 const MARK = '…';
-/** What a value costs besides its characters, so that endless lists of numbers end too. */
+/** The cost of a value besides its characters, so that endless lists of numbers end too. */
 const VALUE_COST = 4;
 
 /** Cuts the parts of one event to their limits, and notes the paths of those that were cut. */

@@ -10,7 +10,7 @@ import { readExceptions, readFrames, readThreadStack, textOf } from './stacks.ts
 import { SenderClock } from './times.ts';
 import { asEntries, asObject, asText, fromEntries } from './values.ts';
 
-/** What the hub knows about an event besides its payload. */
+/** The facts about an event that its payload lacks. */
 export interface Arrived {
   readonly project_id: number;
   readonly event_id: string;

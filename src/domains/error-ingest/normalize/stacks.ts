@@ -5,7 +5,7 @@ import { asBoolean, asInteger, asList, asObject, asText } from './values.ts';
 
 const MAX_EXCEPTIONS = 50;
 const MAX_FRAMES = 250;
-/** Frames with variables and source lines. Of longer stacks, the middle goes without them. */
+/** Frames with variables and source lines. The middle of longer stacks has none. */
 const MAX_DETAILED_FRAMES = 50;
 const MAX_CONTEXT_LINES = 10;
 const MAX_LINE = 1_024;

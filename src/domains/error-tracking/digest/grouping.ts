@@ -9,7 +9,7 @@ import { parameterise } from './parameterise.ts';
  */
 export const ALGORITHM = 1;
 
-/** What an event adds to its error. */
+/** The facts that an event adds to its error. */
 export interface Grouping {
   /** SHA-256, in hexadecimal. Events of a project with the same digest belong to one error. */
   readonly digest: string;

@@ -5,7 +5,7 @@ import type { NormalizedEvent } from '../event.ts';
 /** The columns of an event that its payload leaves out. */
 type Columns = 'project_id' | 'received_at' | 'event_id';
 
-/** What `error_events.payload` holds. */
+/** The content of `error_events.payload`. */
 export type StoredEvent = Omit<NormalizedEvent, Columns>;
 
 /** The fastest level. A higher one saves few bytes and costs the digest its speed. */

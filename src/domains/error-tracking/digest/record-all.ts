@@ -6,7 +6,7 @@ import { recordEvents } from './record-events.ts';
 import { recordClientReports, recordUserReports } from './reports.ts';
 import { recordSessions } from './sessions.ts';
 
-/** What applications reported, of any number of projects. */
+/** Reports of applications, for any number of projects. */
 export interface Reported {
   readonly events: readonly PreparedEvent[];
   readonly sessions: readonly SessionCounts[];

@@ -1,7 +1,7 @@
 import type { PreparedEvent } from '../prepared-event.ts';
 import { isSampled } from './affected-user.ts';
 
-/** What a batch adds to one error. */
+/** The counts that a batch adds to one error. */
 export class Tally {
   count = 0;
   first_seen: string;

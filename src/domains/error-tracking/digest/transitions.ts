@@ -7,7 +7,7 @@ import type { PreparedEvent } from '../prepared-event.ts';
 import type { GroupRow } from './groups.ts';
 import type { Tally } from './tally.ts';
 
-/** What a batch did to an error besides counting. */
+/** A change of an error by a batch, besides its counts. */
 export interface Transition {
   readonly error_id: number;
   readonly kind: 'created' | 'regressed' | 'no_longer_ignored';

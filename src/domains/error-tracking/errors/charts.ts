@@ -58,7 +58,7 @@ export const dailyByErrors = barsOf(OF_ERRORS, LAST_DAYS);
 export const hourlyByProjects = barsOf(OF_PROJECTS, LAST_DAY);
 export const dailyByProjects = barsOf(OF_PROJECTS, LAST_DAYS);
 
-/** What SDKs dropped before sending it, as they report it. */
+/** Items that SDKs dropped instead of sending them, as they report it. */
 export interface Discards {
   readonly project_id: number;
   readonly hour: string;

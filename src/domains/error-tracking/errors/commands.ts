@@ -222,7 +222,7 @@ const closeIssue = async (tx: Tx, project: ProjectRow, issueId: number): Promise
   await updateIssue(tx, project, issue, { state_event: 'close' });
 };
 
-/** What was reported is not trusted, so it goes into a code block that it cannot end. */
+/** Reports are not trusted. The text goes into a code block that it cannot end. */
 const descriptionOf = ({
   title,
   culprit,

@@ -90,7 +90,7 @@ export const payloadsByEvents = async (
   return new Map(await Promise.all(rows.map(async ({ key, payload }) => [key, await unpackEvent(payload)] as const)));
 };
 
-/** What a person wrote about an event. */
+/** A user's report about an event. */
 export interface ReportRow {
   readonly name: string;
   readonly email: string;

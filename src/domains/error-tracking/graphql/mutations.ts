@@ -11,7 +11,7 @@ import { mergeErrors } from '../errors/merging.ts';
 import { getErrorWithProject } from '../errors/queries.ts';
 import { ErrorRef, StatusEnum } from './errors.ts';
 
-/** What one error and many have in common. */
+/** The parts that mutations of one error and of many share. */
 const changeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   status: t.field({ type: StatusEnum, description: 'Resolving closes the linked issue.' }),
   release: t.string({

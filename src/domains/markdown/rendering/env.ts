@@ -1,7 +1,7 @@
 import type { StateCore } from 'markdown-it';
 import type { Slot } from '../model.ts';
 
-/** What the rules of one text share. It is the `env` of the library. */
+/** The state that the rules of one text share. It is the `env` of the library. */
 export interface Rendering {
   readonly base: string;
   readonly slots: Slot[];

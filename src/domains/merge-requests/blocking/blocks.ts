@@ -19,7 +19,7 @@ export interface Block {
   readonly blocking_id: number;
 }
 
-/** Of one merge request. */
+/** The most blocks of one merge request. */
 const MAX_BLOCKS = 100;
 
 /**
@@ -112,7 +112,10 @@ export const removeBlock = async (
   });
 };
 
-/** What is merged waits for nothing. @throws DomainError `forbidden` */
+/**
+ * Requires that the caller may change the blocks. A merged merge request has none to wait for. @throws DomainError
+ * `forbidden`
+ */
 const requireChange = (tx: Tx, project: ProjectRow, row: MergeRequestRow): void => {
   if (!canUpdateMergeRequest(tx, project, row)) throw forbidden();
   if (row.state === 'merged' || row.state === 'locked') throw forbidden(`the merge request is ${row.state}`);
@@ -136,7 +139,7 @@ const isBlockedBy = async ({ db }: Pick<Context, 'db'>, id: number, otherId: num
   return rows[0]?.found ?? false;
 };
 
-/** What blocks a merge request. */
+/** The blocks of a merge request. */
 export interface Blocking {
   /** Those that the caller can see. */
   readonly visible_ids: readonly number[];

@@ -16,7 +16,7 @@ const NewState = builder.enumType('MergeRequestNewState', {
   values: { OPEN: { value: 'reopen' }, CLOSED: { value: 'close' } } as const,
 });
 
-/** What happens to the source branch. Its author decides, also one below Developer. */
+/** The options that the author of the merge request decides, even below Developer. */
 const proposed = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
   removeSourceBranch: t.boolean(),
   squash: t.boolean({ description: 'Ignored if the project decides.' }),

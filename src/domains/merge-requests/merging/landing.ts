@@ -43,7 +43,7 @@ export interface MergeOptions {
   readonly should_remove_source_branch?: boolean | undefined;
 }
 
-/** What is about to land, in `merge_requests.merging`. */
+/** The merge that is about to land, in `merge_requests.merging`. */
 const intentSchema = z.object({
   /** The full name of the target branch. */
   ref: z.string(),

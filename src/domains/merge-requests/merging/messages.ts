@@ -34,7 +34,7 @@ const SQUASH_TEMPLATE = '%{title}';
 
 const MAX_COMMITS = 100;
 const MAX_BODY_BYTES = 100 * 1024;
-/** Of a whole message, in characters. */
+/** The length of a whole message, in characters. */
 const MAX_MESSAGE = 1_048_576;
 
 /** Returns the message of a merge commit, by the template of the project or the default one. */

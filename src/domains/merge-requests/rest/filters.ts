@@ -29,7 +29,7 @@ const criteria = {
   my_reaction_emoji: text({ max: 255 }).optional(),
 };
 
-/** What is no time is ignored (reference: merge-requests §6). */
+/** Values that are not times are ignored (reference: merge-requests §6). */
 const timeOfDeployment = dateTime().optional().catch(undefined);
 
 /** The parameters that every list of merge requests accepts. */

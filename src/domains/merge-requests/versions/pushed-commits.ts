@@ -36,7 +36,7 @@ export const branchNote = (
   { source_branch }: Pick<MergeRequestRow, 'source_branch'>,
 ): SystemNote => ({ action: 'branch', body: `${what} source branch \`${source_branch}\`` });
 
-/** What a push says besides its code. */
+/** The effects of a push besides its code. */
 export interface PushedMark {
   readonly title: string;
   readonly note: SystemNote;

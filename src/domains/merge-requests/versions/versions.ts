@@ -31,7 +31,7 @@ import { branchNote, draftMark, knownCommits, pushNote } from './pushed-commits.
 const MAX_COMMITS = 1_000;
 /** Characters of the messages of a version. One message may have a megabyte. */
 const MESSAGES = { each: 64 * 1024, total: 4 * 1024 * 1024 };
-/** Of one merge request. Later pushes only move its head (reference: merge-requests §2). */
+/** The most versions of one merge request. Later pushes only move its head (reference: merge-requests §2). */
 const MAX_VERSIONS = 1_000;
 const ROWS_AT_ONCE = 500;
 
@@ -267,7 +267,7 @@ const settle = async (
     await endAutoMerge(tx, project, after, 'the target branch was updated');
 };
 
-/** What a version means for the merge request. */
+/** The effect of a version on the merge request. */
 interface Outcome {
   /** It was opened before, and is ready for review now. */
   readonly isFirst: boolean;

@@ -22,7 +22,7 @@ export interface PlacedPosition {
   readonly excerpt: DiffExcerpt | null;
 }
 
-/** What a position must belong to: a merge request, or a commit of it. */
+/** The owner of a position: a merge request, or a commit of it. */
 export interface Reviewed {
   readonly disk_path: string;
   readonly merge_request_id: number;
@@ -36,7 +36,7 @@ const MAX_LINES = 1_000_000;
 const MAX_FILE_BYTES = 20 * 1024 * 1024;
 const MAX_LINE = 2 ** 31 - 1;
 
-/** What only pictures and only texts have. */
+/** The attributes that only pictures have, and those that only texts have. */
 const COORDINATES = ['width', 'height', 'x', 'y'] as const;
 const LINES = ['old_line', 'new_line', 'line_range'] as const;
 

@@ -66,7 +66,7 @@ export interface Prefix {
 export interface Driver {
   /** Selects ids. All matches are among them. */
   readonly ids: RawBuilder<unknown>;
-  /** What its rows still have to meet, if it makes some of the conditions true. Defaults to all of them. */
+  /** The conditions that its rows still have to meet, if it makes some of them true. Defaults to all of them. */
   readonly conditions?: readonly RawBuilder<boolean>[];
   /** Whether it reads all of its rows before the first one, so that trying it costs as much as they are many. */
   readonly readsAll?: boolean;

@@ -82,7 +82,7 @@ interface NamespaceFieldsOfPart {
 
 /** A column, all columns, or a joined or computed part. */
 export type ProjectPart = keyof FieldsOfPart;
-/** What a query reads of each project. Every row has an id. */
+/** The parts that a query reads of each project. Every row has an id. */
 export type ProjectParts = readonly ['id' | 'columns', ...ProjectPart[]];
 
 /**

@@ -91,7 +91,7 @@ const BranchProtection = builder.objectRef<ProtectedBranch>('BranchProtection').
   },
 });
 
-/** What the fields of a rule read of its project. */
+/** The parts of a project that the fields of its rules read. */
 const RULED = ['id', ...JUDGED, 'default_branch', 'disk_path'] as const;
 type RuledProject = ProjectWith<typeof RULED>;
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /**
- * What an entry of the registry says about its setting, besides its type, bounds and default. One entry is the only
+ * The facts about a setting in its entry of the registry, besides its type, bounds and default. One entry is the only
  * place that knows these things: the checks, both interfaces and docs/settings.md derive from it.
  */
 export interface SettingFacts {

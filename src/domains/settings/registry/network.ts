@@ -8,7 +8,7 @@ const entries = (text: unknown): string[] =>
     .split(/[\s,;]+/)
     .filter(Boolean);
 
-/** What the hub calls: webhooks, local addresses and other services. */
+/** Settings for calls of the hub: webhooks, local addresses and other services. */
 export const network = {
   push_event_hooks_limit: whole(
     0,

@@ -17,7 +17,7 @@ const MAX_REQUESTS = 200;
 const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 15_000;
 
-/** What identifies a file at its server. */
+/** The identity of a file at its server. */
 export const fileIdentity = z.object({
   size: z.number(),
   etag: z.string().nullable(),

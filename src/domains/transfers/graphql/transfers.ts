@@ -29,7 +29,7 @@ const StateEnum = builder.enumType('TransferState', {
   } as const,
 });
 
-/** What a transfer says about the project is for those who may export it. */
+/** Only users who may export the project can read its transfers. */
 const seesProblems = async (ctx: Context, { project_id }: Transfer): Promise<boolean> => {
   const project = await loadProject(ctx, project_id);
   return project !== null && can(ctx, project, 'export');

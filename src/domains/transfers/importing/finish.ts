@@ -239,7 +239,7 @@ interface FailOptions {
 const mayKeepSource = (ctx: Context, { import_type, source_url }: ImportRow): boolean =>
   source_url === null || (import_type === IMPORT_TYPE && 'url' in openSource(ctx, source_url));
 
-/** Marks an import as failed. What was imported stays, and the next items get numbers above it. */
+/** Marks an import as failed. The imported records stay, and the next items get numbers above theirs. */
 export const failImport = async (
   ctx: Context,
   id: number,

@@ -28,7 +28,7 @@ export interface Unpacked {
   readonly bundle: Spool | null;
   /** The total size of the files that are read. */
   readonly bytes: number;
-  /** What the archive holds and the import leaves out. */
+  /** The parts of the archive that the import leaves out. */
   readonly leftOut: readonly LeftOut[];
   close(): Promise<void>;
 }
@@ -95,7 +95,7 @@ export const unpack = async (
   }
 };
 
-/** What was read of an archive so far. */
+/** The parts of an archive that were read so far. */
 class Unpacking {
   readonly #directory: string;
   readonly #known: ReadonlySet<string>;

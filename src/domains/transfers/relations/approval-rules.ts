@@ -168,7 +168,7 @@ export class RuleWriter {
   }
 }
 
-/** What must be unique in one place: the name within a type, and the rule for anyone. */
+/** The key that must be unique in one place: the name within a type, and the rule for anyone. */
 const keysOf = (
   { name, rule_type }: { readonly name?: unknown; readonly rule_type?: unknown },
   place: number | 'project',

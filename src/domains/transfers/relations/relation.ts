@@ -15,7 +15,7 @@ export interface Relation {
   write(batch: ImportBatch, lines: readonly ImportLine[]): Promise<void>;
 }
 
-/** What the user who requested an export may see. */
+/** The rights of the user who requested an export. */
 export interface ExportReader {
   /** Whether they requested it as an administrator. */
   readonly isAdministrator: boolean;

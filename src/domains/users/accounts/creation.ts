@@ -31,7 +31,7 @@ export const accountErrors = (settings: Settings, account: NewAccount): Record<s
   return errors;
 };
 
-/** What is known of a new account besides its attributes. */
+/** The facts about a new account besides its attributes. */
 interface Creation {
   readonly settings: Settings;
   readonly passwordHash: string;

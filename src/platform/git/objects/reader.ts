@@ -32,8 +32,9 @@ const ANSWER_TIMEOUT_MS = 60_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
 /**
- * What was read or written moments ago. A commit over the API reads its few trees and commits a dozen times, most of them
- * for followers. Their content never changes, but the repository may be replaced, so entries soon expire.
+ * Caches objects that were read or written moments ago. A commit over the API reads its few trees and commits a dozen
+ * times, most of them for followers. Their content never changes, but the repository may be replaced, so entries soon
+ * expire.
  */
 const recentObjects = defineCache<string, GitObject>({
   name: 'recent git objects',

@@ -17,7 +17,7 @@ const TREE_MODE = 0x34; // only the mode of a folder, `40000`, starts with a 4
 /** The number of paths below each tree. The content of an id never changes, so this is valid for every repository. */
 const cachedCounts = defineCache<string, number>({ name: 'paths below trees', limit: 50_000 });
 
-/** What was read below a tree. The counts also hold those that were known, which the cache may drop meanwhile. */
+/** The objects that were read below a tree. The counts include cached ones, which the cache may drop meanwhile. */
 interface Gathered {
   readonly listings: Map<string, Listing>;
   readonly counts: Map<string, number>;

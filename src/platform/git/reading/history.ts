@@ -27,7 +27,7 @@ type HistoryFunctions = Pick<
 
 const PUSHED_COMMITS = 20;
 const COMMITS_AT_ONCE = 50;
-/** What is left of a message when there is no room. */
+/** The characters that are kept of a message if there is no room for more. */
 const MESSAGE_BEGINNING = 200;
 const MAX_FILES = 5_000;
 /** Limit for all changes together. Each path takes two records. */
