@@ -45,6 +45,6 @@ const GROWTH_PERCENT = 60;
 /**
  * Makes V8 collect the whole heap whenever it has grown by 60 %. V8 itself chooses between 10 % and 300 %, after how
  * busy the process was: 10 % makes streams collect the whole heap every few megabytes, and 300 % lets long work in
- * batches fill it with garbage (docs/performance.md#import-50k-memory).
+ * batches fill it with garbage (docs/performance/limits.md#import-50k-memory).
  */
 export const steadyHeap = (): void => setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
