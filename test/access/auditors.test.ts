@@ -52,7 +52,7 @@ describe('an auditor', () => {
     expect(data.project.userPermissions).toEqual({ readProject: true, createIssue: false, pushCode: false });
   });
 
-  it('does not read what only members of a public project read', async () => {
+  it('does not read the parts of a public project that only its members read', async () => {
     const { owner, path, hidden } = scene;
     expect((await client.get(`${path}/issues/${hidden.iid}`)).status).toBe(404);
     expect((await client.get(`${path}/variables`)).status).toBe(403);
@@ -85,7 +85,7 @@ describe('an auditor', () => {
     expect((await app().as(scene.owner).get(path)).body).toMatchObject({ forks_count: 0, star_count: 0 });
   });
 
-  it('does in open places what other users do', async () => {
+  it('has the rights of other users in open places', async () => {
     const user = await app().make.user({ is_auditor: true });
     const project = await app().make.project({ visibility: 'internal' });
     const group = await app().make.group({ visibility: 'internal' });

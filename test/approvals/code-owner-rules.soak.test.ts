@@ -32,7 +32,7 @@ const requireOwners = async (owner: Client, path: string): Promise<void> => {
 const approvals = async (client: Client, at: string) => (await client.get(`${at}/approvals`)).body;
 
 describe('code owners', () => {
-  it('must approve what they own, by section', async () => {
+  it('must approve changes of the files that they own, by section', async () => {
     const { owner, ada, bob, eve, at } = await makeOwned(
       ({ ada, bob, eve }) => `
 *.md ${ada}

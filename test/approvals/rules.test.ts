@@ -173,7 +173,7 @@ describe('an approval rule of a project', () => {
     expect((await post({ name: 'x', rule_type: 'code_owner' })).status).toBe(400);
   });
 
-  it('refuses what does not fit, and changes nothing', async () => {
+  it('refuses invalid attributes, and changes nothing', async () => {
     const scene = await makeScene(app());
     const { maintainer, path, people } = scene;
     const other = await makeScene(app());

@@ -138,7 +138,7 @@ describe('a file of an archive', () => {
     expect((await reporter.get(`${jobPath}/artifacts/empty`)).body).toBe('');
   });
 
-  it('is found among many, whatever its name and its size', async () => {
+  it('is found among many, for any name and size', async () => {
     const { job, reporter, jobPath } = await makeJobScene(app());
     // Enough for several blocks of the index. Their order in UTF-16 and in UTF-8 differs.
     const prefixes = ['a', 'é', '～', '🙂', '"x"', 'a b'];

@@ -176,7 +176,7 @@ describe('erasing a job', () => {
 });
 
 describe('expiry', () => {
-  it('removes what has expired and is not locked', async () => {
+  it('removes artifacts that have expired and are not locked', async () => {
     const { job, project, reporter, jobPath } = await makeJobScene(app());
     const locked = await insertRunningJob(app(), { project_id: project.id, locked: true });
     const later = await insertRunningJob(app(), { project_id: project.id });
@@ -195,7 +195,7 @@ describe('expiry', () => {
     expect(await storedFiles(project.id)).toBe(6);
   });
 
-  it('goes on after a failure of the storage, and removes what an upload left behind', async () => {
+  it('goes on after a failure of the storage, and removes the leftovers of an upload', async () => {
     const { project } = await makeScene(app());
     const { storage } = app().hub.services;
     const key = `artifacts/${project.id}/1/left`;

@@ -132,7 +132,7 @@ describe('the test report of a pipeline', () => {
     expect(empty.body).toMatchObject({ total: { count: 0 }, test_suites: [] });
   });
 
-  it('names what is wrong with a report', async () => {
+  it('names the mistakes in a report', async () => {
     const { project, path, reporter, guest } = await makeJobScene(app());
     const errorOf = async (content: string, raw = false) => {
       const job = await insertRunningJob(app(), { project_id: project.id });

@@ -5,7 +5,7 @@ import { parseYaml } from '#domains/ci-config/yaml.ts';
 import { build, errorsOf, jobsOf, thrownBy } from './support.ts';
 
 describe('keywords of a job', () => {
-  it('become what the runner gets', async () => {
+  it('become the job that the runner gets', async () => {
     const jobs = await jobsOf(`
       default:
         tags: [docker]
@@ -221,7 +221,7 @@ describe('keywords of a job', () => {
     });
   });
 
-  it('default to what the reference says', async () => {
+  it('default to the values of the reference', async () => {
     const { pipeline } = await build('job: {script: x}');
     expect(pipeline.stages).toEqual(['.pre', 'build', 'test', 'deploy', '.post']);
     expect(pipeline.auto_cancel).toEqual({ on_new_commit: 'conservative', on_job_failure: 'none' });

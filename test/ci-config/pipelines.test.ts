@@ -26,7 +26,7 @@ describe('rules', () => {
     expect(Object.entries(jobs).map(([name, { when }]) => [name, when])).toEqual([['first', 'always']]);
   });
 
-  it('change what the job says', async () => {
+  it('change the content of the job', async () => {
     const jobs = await jobsOf(`
       variables: {A: root, B: root}
       job:

@@ -67,7 +67,7 @@ describe('YAML of CI files', () => {
     expect(Reflect.get({}, 'polluted')).toBeUndefined();
   });
 
-  it('writes what it reads again as the same', () => {
+  it('writes text that it reads again as the same values', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 })), (data) => {
         const value = fromJson(JSON.parse(JSON.stringify(data)));

@@ -65,7 +65,7 @@ describe('a pipeline that is created in the background', () => {
     ]);
   });
 
-  it('is created once, whatever dies', async () => {
+  it('is created once, although processes die', async () => {
     const { outcome, pipelines, project, owner } = await scene();
     const id = randomUUID();
     const sealed = sealValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
@@ -87,7 +87,7 @@ describe('a pipeline that is created in the background', () => {
     expect(await pipelines('?source=web')).toHaveLength(1);
   });
 
-  it('is refused at once on a ref that does not exist, and later for what the CI file says', async () => {
+  it('is refused at once on a ref that does not exist, and later for mistakes in the CI file', async () => {
     const { ask, outcome, client, project } = await scene('build: {script: [x], rules: [{if: $NEVER}]}');
     const refused = await client.graphql(
       'mutation ($input: PipelineCreateInput!) { pipelineCreate(input: $input) { requestId errors } }',

@@ -74,7 +74,7 @@ describe('a job over GraphQL', () => {
     }
   });
 
-  it('says what the caller may do', async () => {
+  it('shows the rights of the caller', async () => {
     const { query, member } = await makeScene();
     const fields = `commit { title }
       userPermissions { updatePipeline cancelPipeline adminPipeline destroyPipeline }
@@ -93,7 +93,7 @@ describe('a job over GraphQL', () => {
   });
 });
 
-describe('what a pipeline runs for', () => {
+describe('the ref of a pipeline', () => {
   it('is its branch, or its merge request if the caller can see it, as safe HTML', async () => {
     const { client, project } = await makeScene();
     const { db } = app().hub.services;

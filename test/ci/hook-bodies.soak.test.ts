@@ -32,7 +32,7 @@ const bodies = async ({ project }: Pick<Scene, 'project'>, kind: string) => {
 };
 
 describe('GraphQL', () => {
-  it('says what can be done with pipelines and jobs, and how they depend on each other', async () => {
+  it('shows the actions on pipelines and jobs, and the dependencies between jobs', async () => {
     const scene = await familyScene();
     await scene.finish(scene.id, 'build', { status: 'failed', exit_code: 2 });
     const query = `query($path: ID!, $id: CiPipelineID!) { project(fullPath: $path) { pipeline(id: $id) {

@@ -216,7 +216,7 @@ describe('the allowlist', () => {
     expect((await maintainer.get(at)).body.inbound_enabled).toBe(true);
   });
 
-  it('is for maintainers, who admit only what they can see', async () => {
+  it('is for maintainers, who admit only projects and groups that they can see', async () => {
     const { maintainer, reporter, stranger, hidden, group, at } = await scene();
     expect((await maintainer.post(`${at}/allowlist`, { target_project_id: hidden.id })).status).toBe(404);
     const tried = async (client: typeof reporter) =>

@@ -92,7 +92,7 @@ describe('mutations of pipelines', () => {
     ]);
   });
 
-  it('refuse what cannot be done, with the reason', async () => {
+  it('refuse impossible actions with the reason', async () => {
     const { client, project, gid, stranger } = await scene();
     const input = `projectPath: "${project.path_with_namespace}"`;
     const create = (given: string) =>
@@ -138,7 +138,7 @@ describe('mutations of jobs', () => {
     expect((await mutate(client, 'jobUnschedule', { id: later }, payload)).job.status).toBe('MANUAL');
   });
 
-  it('refuse what cannot be done, with the reason', async () => {
+  it('refuse impossible actions with the reason', async () => {
     const { client, id, jobId, stranger } = await scene();
     const ask = jobGid(await jobId(id, 'ask'));
     const call = (by: typeof client, name: string, given = '') =>

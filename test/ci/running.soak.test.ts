@@ -10,7 +10,7 @@ const db = () => app().hub.services.db;
 const NO_RUN = { attempt: 1, lastAttempt: false };
 
 describe('a pipeline', () => {
-  it('runs its stages one after the other, and skips what follows a failure', async () => {
+  it('runs its stages one after the other, and skips those after a failure', async () => {
     const scene = await pipelineScene(
       app(),
       `

@@ -184,7 +184,7 @@ describe('jobs over GraphQL', () => {
     expect(errors?.[0]?.message).toBe('`limit` must not be negative');
   });
 
-  it('are selected by their keyword `when`, and by what they left', async () => {
+  it('are selected by their keyword `when`, and by their artifacts and logs', async () => {
     const { project, client, id, jobId } = await scene();
     const at = `project(fullPath: "${project.path_with_namespace}")`;
     await expectLists(client, `${at} { pipeline(id: "gid://gitlab/Ci::Pipeline/${id}")`, 'jobs', 'name', [

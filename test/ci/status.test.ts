@@ -42,7 +42,7 @@ const modelled = (jobs: readonly Job[]): CiStatus | null => {
 };
 
 describe('the status of a pipeline', () => {
-  it('is what the first row of the truth table says, for any jobs', () => {
+  it('follows the first matching row of the truth table, for any jobs', () => {
     fc.assert(
       fc.property(fc.array(job, { maxLength: 6 }), (jobs) => {
         expect(statusOfJobs(jobs)).toBe(modelled(jobs));

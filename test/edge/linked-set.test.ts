@@ -4,7 +4,7 @@ import { type Entry, LinkedSet } from '#app/linked-set.ts';
 
 const itemsOf = <T>(set: LinkedSet<T>): T[] => [...set].map(({ item }) => item);
 
-it('has what was added and not deleted, in whatever order that happens', () => {
+it('has the items that were added and not deleted, in any order of these calls', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(fc.constant('add' as const), fc.nat({ max: 30 }))), (steps) => {
       const set = new LinkedSet<number>();

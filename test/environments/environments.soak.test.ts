@@ -408,7 +408,7 @@ describe('GraphQL', () => {
   });
 });
 
-describe('what a deployment is for', () => {
+describe('the branch and merge requests of a deployment', () => {
   const stateOf = async (client: Client, url: string) =>
     (await client.get(`${url}/environments`)).body
       .map(({ name, state }: { name: string; state: string }) => `${name} ${state}`)

@@ -259,7 +259,7 @@ describe('the endpoint for single events', () => {
     expect((await idsOf(sender.projectId)).toSorted()).toEqual(ids.toSorted());
   });
 
-  it('refuses what is no event, and events that are too large', async () => {
+  it('refuses bodies that are no events, and events that are too large', async () => {
     const sender = await makeSender(app());
     for (const body of ['', '[1]', 'null', '{"a":', 'eJw=', '{"a": nan}']) {
       const answer = await store(sender, body);

@@ -87,7 +87,7 @@ describe('the digest', () => {
     }
   });
 
-  it('finds the envelope that fails its batch, whatever the reason', async () => {
+  it('finds the envelope that fails its batch, for any reason', async () => {
     const { send, projectId } = await makeSender(app());
     // A trigger stands for whatever the database refuses.
     await query(`
@@ -115,7 +115,7 @@ describe('the digest', () => {
     await expect(readInThread(services, batch)).rejects.toThrow(UnreadError);
   });
 
-  it('drops what waits for a project that was deleted', async () => {
+  it('drops envelopes of a project that was deleted', async () => {
     const other = await startTestApp({ env: { MILLRACE_ROLE: 'web' } });
     try {
       const { send, projectId } = await makeSender(other);

@@ -54,7 +54,7 @@ describe('envelopes', () => {
     );
   });
 
-  it('never fail with anything but a refusal, whatever the bytes', () => {
+  it('fail only with a refusal, for any bytes', () => {
     assert(
       property(
         tuple(uint8Array({ maxLength: 200 }), constantFrom('', '{}\n', '{}\n{"type":"event"}\n')),

@@ -15,7 +15,7 @@ const send = (url: string, address: string, body: string): Promise<number | unde
     sent.on('error', reject).end(body);
   });
 
-it('reports are stored whatever a proxy says about the address of the sender', async () => {
+it('reports are stored for any address of the sender that a proxy sends', async () => {
   const { key, projectId } = await makeSender(app());
   const url = `${app().url}${COLLECTOR}/${projectId}/envelope/?sentry_key=${key.public_key}`;
   const addresses = ['203.0.113.7', '"quoted"', 'back\\slash"', '{a}', 'NULL', '198.51.100.1, "\\"', "it's"];

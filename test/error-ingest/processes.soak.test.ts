@@ -34,7 +34,7 @@ afterAll(async () => {
   await rm(secondDir, { recursive: true, force: true });
 });
 
-it('a deleted key is refused at once by every process, and what was accepted before is kept', async () => {
+it('every process refuses a deleted key at once, and keeps the reports that it accepted before', async () => {
   const { projectId, key } = await makeSender(app());
   const path = `${COLLECTOR}/${projectId}/envelope/?sentry_key=${key.public_key}`;
   const send = async (url: string) => (await fetch(`${url}${path}`, { method: 'POST', body: eventEnvelope() })).status;

@@ -71,7 +71,7 @@ describe('quotas', () => {
     }
   });
 
-  it('count what other processes have stored, and start anew each minute', () => {
+  it('count the items that other processes have stored, and start anew each minute', () => {
     const quotas = new Quotas();
     const key: IngestKey = { id: 1, project_id: 2 };
     const limits = { key: 10, project: 12 };

@@ -403,7 +403,7 @@ describe('the errors of a project', () => {
   });
 });
 
-describe('what people do with an error', () => {
+describe('actions on an error', () => {
   it('resolves it, and reopens it when it occurs again', async () => {
     const { path, developer, thrown } = await setUp();
     await record([thrown('Alpha')]);

@@ -152,7 +152,7 @@ describe('the grouping of exceptions', () => {
     expect(groupingOf(event(madeUp('SIGSEGV', true)))).toMatchObject({ title: 'x' });
   });
 
-  it('ignores what compilers number and builds rename', () => {
+  it('ignores names that compilers number and builds change', () => {
     const same = (left: readonly NormalizedFrame[], right: readonly NormalizedFrame[]) =>
       expect(keyOf(thrown(left))).toBe(keyOf(thrown(right)));
     same([frame('Object.load')], [frame('load')]);
@@ -203,7 +203,7 @@ describe('a fingerprint of the application', () => {
 });
 
 describe('the texts of an error', () => {
-  it('are the first line of what was thrown, and where', () => {
+  it('are the first line of the thrown value, and its place', () => {
     expect(groupingOf(event(thrown([frame('main', { module: 'shop.cart' })], 'no cart\nfor Ann')))).toMatchObject({
       type: 'ValueError',
       title: 'ValueError: no cart',

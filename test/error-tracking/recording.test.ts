@@ -183,7 +183,7 @@ describe('recording events', () => {
   });
 });
 
-describe('recording what belongs to events', () => {
+describe('recording reports that belong to events', () => {
   it('locks all projects of a batch together, so that batches do not wait for each other', async () => {
     const [low, high] = [await app().make.project(), await app().make.project()];
     await record([errorEvent(low.id), errorEvent(high.id)]);
@@ -275,7 +275,7 @@ describe('recording what belongs to events', () => {
     ]);
   });
 
-  it('adds what SDKs dropped, and keeps the last report of a person about an event', async () => {
+  it('adds the items that SDKs dropped, and keeps the last report of a user about an event', async () => {
     const { id } = await app().make.project();
     const event_id = eventId();
     const report = {

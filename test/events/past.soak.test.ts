@@ -198,7 +198,7 @@ describe('a group that was private or had another parent', () => {
     }
   });
 
-  it('shows callers from excluded networks only what strangers see, even for a project that moved in later', async () => {
+  it('shows callers from excluded networks only the events that strangers see, even for a project that moved in later', async () => {
     const [owner, member] = [await person(), await person()];
     const { make, as } = app();
     const before = await make.group({ visibility: 'private' }, owner);

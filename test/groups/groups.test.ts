@@ -225,7 +225,7 @@ describe('PUT /groups/:id', () => {
     expect((await client.get('/groups/old-top')).body.id).toBe(heir.id);
   });
 
-  it('changes only what is given', async () => {
+  it('changes only the given attributes', async () => {
     const { make, as } = app();
     const owner = await make.user();
     const group = await make.group({ description: 'kept' }, owner);

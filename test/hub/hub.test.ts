@@ -22,7 +22,7 @@ const rowOf = (html: string, first: string): string[] | undefined =>
     )
     .find(([name]) => name === first);
 
-describe('the page of what the hub does', () => {
+describe('the page about the work of the hub', () => {
   it('is for administrators, who find it on the start page', async () => {
     const { visitor } = await signedIn(app());
     expect((await visitor.get('/admin')).status).toBe(403);
@@ -106,7 +106,7 @@ describe('the page of what the hub does', () => {
     await sql`delete from webhook_queue`.execute(db());
   });
 
-  it('names the followers that are late, and what they set aside', async () => {
+  it('names the followers that are late, and the events that they set aside', async () => {
     const root = await administrator();
     await sql`select sequence_events()`.execute(db());
     const set = (behind: number, age: string) =>

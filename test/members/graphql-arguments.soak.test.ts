@@ -111,7 +111,7 @@ describe.each(['group', 'project'] as const)('the members of a %s', (kind) => {
     expect(await read()).toEqual([]);
   });
 
-  it('ask for access, and are let in or refused', async () => {
+  it('request access, and are accepted or refused', async () => {
     const { api, path } = await places[kind]();
     const [welcome, unwelcome] = [await app().make.user(), await app().make.user()];
     for (const person of [welcome, unwelcome])

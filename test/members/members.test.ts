@@ -90,7 +90,7 @@ describe('members of groups', () => {
     expect(Object.keys(await levels(`/groups/${group.id}/members`))).toEqual([owner.username]);
   });
 
-  it('are added by username, or several at once with a report of what failed', async () => {
+  it('are added by username, or several at once with a report of the failures', async () => {
     const [a, b, c] = [await app().make.user(), await app().make.user(), await app().make.user()];
     const client = app().as(owner);
     const path = `/groups/${group.id}/members`;

@@ -100,7 +100,7 @@ describe('labels', () => {
 });
 
 describe('renovate', () => {
-  it('finds what it compares', async () => {
+  it('finds the requests that it compares', async () => {
     const { owner, people, path, project } = await setUp();
     const created = await owner.post(`${path}/merge_requests`, {
       source_branch: 'topic',

@@ -110,7 +110,7 @@ describe('a merge request that waits for another one', () => {
     },
   );
 
-  it('waits once, never for itself, and only for what the caller can see', async () => {
+  it('waits once, never for itself, and only for merge requests that the caller can see', async () => {
     const { owner, reporter, stranger, at, blocks, id, first, firstAt } = await setUp();
     const hidden = await makeMergeRequest(app());
     const block = (client: Client, where: string, blocking_merge_request_id: unknown) =>
@@ -150,7 +150,7 @@ describe('a merge request that waits for another one', () => {
     expect(closing.map(({ status }) => status).toSorted()).toEqual([201, 400]);
   });
 
-  it('is shown over GraphQL, without what the caller cannot see', async () => {
+  it('is shown over GraphQL, without merge requests that the caller cannot see', async () => {
     const { owner, maintainer, reporter, named, first, people } = await setUp();
     const elsewhere = await makeMergeRequest(app());
     await app().make.projectMember(elsewhere.project, people.owner, 30);

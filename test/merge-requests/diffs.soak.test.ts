@@ -56,7 +56,7 @@ describe('the changes of a merge request as text', () => {
     expect((await app().anonymous.get(`${scene.at}/raw_diffs`)).status).toBe(404);
   });
 
-  it('come from what is stored, if the repository lacks the commits', async () => {
+  it('come from the stored files if the repository lacks the commits', async () => {
     const scene = await makeScene(app());
     const { db } = app().hub.services;
     const { id } = await insertMergeRequest(db, { project_id: scene.project.id });

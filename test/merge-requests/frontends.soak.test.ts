@@ -34,7 +34,7 @@ const setUp = async (attributes: Record<string, unknown> = {}) => {
 };
 
 describe('the dashboard', () => {
-  it('lists what the caller has written, is assigned to and reviews', async () => {
+  it('lists merge requests that the caller wrote, is assigned to and reviews', async () => {
     const { owner, people, named, reporter, stranger } = await setUp();
     const { username } = people.reporter;
     await mutate(owner, 'mergeRequestSetAssignees', { ...named, assigneeUsernames: [username] });
@@ -64,7 +64,7 @@ describe('the dashboard', () => {
 describe('the box that offers to merge', () => {
   const query = `query ($path: ID!) { project(fullPath: $path) { mergeRequest(iid: "1") { ${BOX} } } }`;
 
-  it('shows what is in the way, and what the caller may do', async () => {
+  it('shows the obstacles, and the rights of the caller', async () => {
     const { owner, maintainer, reporter, stranger, named, path } = await setUp({ squash_option: 'always' });
     const read = async (client: typeof owner) =>
       (await client.graphql(query, { path: named.projectPath })).data.project?.mergeRequest;
@@ -105,7 +105,7 @@ describe('the box that offers to merge', () => {
     expect(await read(owner)).toMatchObject({ targetBranchExists: false });
   });
 
-  it('shows the issues that it closes, the messages of the merge, and what reviewers did', async () => {
+  it('shows the issues that it closes, the messages of the merge, and the reviews', async () => {
     const { owner, maintainer, stranger, people, named, path, at } = await setUp({ visibility: 'public' });
     for (const title of ['One', 'Two']) await owner.post(`${path}/issues`, { title });
     await owner.post(`${path}/issues`, { title: 'Hidden', confidential: true });

@@ -206,7 +206,7 @@ describe('a list of merge requests', () => {
     }
   });
 
-  it('covers what is mine, assigned to me or for me to review, in both spellings', async () => {
+  it('covers merge requests by the caller, assigned to them or for them to review, in both spellings', async () => {
     const { people, guest } = scene;
     const as = app().as(people.reporter);
     const count = async (user: typeof as, scope: string) =>

@@ -10,7 +10,7 @@ const folder = useFolder();
 const RUNS = Number(process.env.MERGING_RUNS ?? 15);
 
 describe('merging', () => {
-  it('does what the model and plain git say, for many random situations and histories', async () => {
+  it('agrees with the model and plain git, for many random situations and histories', async () => {
     const world = await makeWorld(app(), folder());
     await fc.assert(
       fc.asyncProperty(cases, (each) => checkCase(app(), world, each)),

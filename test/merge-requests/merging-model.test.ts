@@ -24,7 +24,7 @@ const easy: Situation = {
 const fine = { commits: 1, conflicts: false, isLinear: true };
 
 describe('the model of merging', () => {
-  it('says what the reference says', () => {
+  it('agrees with the reference', () => {
     expect([expectedStatus(easy, fine), expectedAnswer(easy, fine)]).toEqual(['mergeable', 200]);
     const diverged = { ...fine, isLinear: false };
     expect(expectedStatus({ ...easy, method: 'ff' }, diverged)).toBe('need_rebase');

@@ -101,7 +101,7 @@ describe('merging', () => {
     );
   });
 
-  it('refuses what is not mergeable, and says why', async () => {
+  it('refuses merge requests that are not mergeable, with the reason', async () => {
     const { owner, path, at, head } = await makeMergeRequest(app());
     expect(await owner.put(`${at}/merge`, { sha: '0'.repeat(40) })).toMatchObject({
       status: 409,

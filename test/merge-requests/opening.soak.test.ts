@@ -118,7 +118,7 @@ describe('opening a merge request', () => {
     expect(await app().hub.services.git.resolve(repository, 'refs/merge-requests/1/head')).toBe(head);
   });
 
-  it('sets what reviewers plan, for Developers', async () => {
+  it('sets labels, milestone, assignees and reviewers for Developers', async () => {
     const { owner, path, people } = await makeBranches();
     const milestone = await owner.post(`${path}/milestones`, { title: 'm' });
     expect(

@@ -216,7 +216,7 @@ describe('git push -o merge_request.*', () => {
     expect(due).toEqual([]);
   });
 
-  it('leaves out what only Developers of the target may set, and refuses projects that the pusher cannot see', async () => {
+  it('leaves out attributes that only Developers of the target may set, and refuses projects that the pusher cannot see', async () => {
     const { owner, path, people, project, pushAs, list, stranger } = await setUp({ visibility: 'public' });
     await app().settle();
     const { body: fork } = await stranger.post(`${path}/fork`);

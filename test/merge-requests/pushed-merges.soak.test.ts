@@ -62,7 +62,7 @@ describe('a merge request that a push merges', () => {
     expect(found.body).toMatchObject([{ iid: 1 }]);
   });
 
-  it('names none after a fast-forward, whatever is merged on top', async () => {
+  it('names none after a fast-forward, even if something is merged on top', async () => {
     const { git, merge, push, read } = await setUp('one', 'two');
     await git('merge', '-q', '--ff-only', 'one');
     const second = await merge('two');

@@ -45,7 +45,7 @@ describe('rebasing', () => {
     expect(await tipOf(owner, path, 'main')).toBe(tip);
   });
 
-  it('forgets what was known about the old head as soon as it ends', async () => {
+  it('drops the status of the old head as soon as it ends', async () => {
     const { owner, people, at, id, head } = await makeMergeRequest(app(), { merge_method: 'ff' });
     const rebasing = JSON.stringify({ user_id: people.owner.id, skip_ci: true, head, oid: null });
     await app().hub.services.db.updateTable('merge_requests').set({ rebasing }).where('id', '=', id).execute();

@@ -320,7 +320,7 @@ describe('lists', () => {
     }
   });
 
-  it('hold what the caller may see, over all projects and below a group', async () => {
+  it('have the merge requests that the caller may see, over all projects and below a group', async () => {
     const { project, group, owner, people, stranger, guest, reporter } = await makeScene(app());
     const open = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);
     const archived = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);

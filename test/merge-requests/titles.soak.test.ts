@@ -5,7 +5,7 @@ import { makeMergeRequest } from './merge-scene.ts';
 const app = useApp();
 
 describe('a project that demands a form of titles', () => {
-  it('merges only what has such a title', async () => {
+  it('merges only merge requests with such a title', async () => {
     const { owner, at, path, project } = await makeMergeRequest(app());
     const demand = { merge_request_title_regex: '^(feat|fix): ', merge_request_title_regex_description: 'Say what' };
     expect((await owner.put(path, demand)).body).toMatchObject(demand);
@@ -31,7 +31,7 @@ describe('a project that demands a form of titles', () => {
     expect((await owner.get(at)).body.state).toBe('merged');
   });
 
-  it('may give it up, and cannot demand what takes long', async () => {
+  it('may drop the pattern, and cannot set one that takes long', async () => {
     const { owner, maintainer, reporter, at, path } = await makeMergeRequest(app());
     const demand = (merge_request_title_regex: string | null) => ({ merge_request_title_regex });
     for (const wrong of ['(', '(a{30}){30}', 'x'.repeat(256)]) {

@@ -161,7 +161,7 @@ describe('comments on lines', () => {
     }
   });
 
-  it('leaves alone what imports brought in another form, or without commits', async () => {
+  it('leaves imported positions alone if they have another form or lack commits', async () => {
     const { owner, at, path, id, on, project } = await makeReview(app());
     const { db } = app().hub.services;
     const odd = [{ head_sha: 5 }, { ...on({ new_line: 10 }), head_sha: 'f'.repeat(40), old_line: null }, { x: [] }];

@@ -103,7 +103,7 @@ describe('quick actions of a review', () => {
 });
 
 describe('the quick action /merge', () => {
-  it('merges what was a draft until the same comment', async () => {
+  it('merges a merge request that was a draft until the same comment', async () => {
     const { owner, at } = await makeMergeRequest(app());
     await owner.put(at, { title: 'Draft: Add two files' });
     const both = await owner.post(`${at}/notes`, { body: 'Ship it.\n/ready\n/merge' });

@@ -14,7 +14,7 @@ const activity = async (client: Client, at: string): Promise<string[]> => {
 };
 
 describe('system notes', () => {
-  it('record what happened to a merge request', async () => {
+  it('record the changes of a merge request', async () => {
     const { owner, at, path, people, project } = await makeReview(app());
     await owner.post(`${path}/milestones`, { title: 'First' });
     const milestone = (await owner.get(`${path}/milestones`)).body[0];
@@ -134,7 +134,7 @@ describe('system notes', () => {
     expect(deleted).toEqual(['deleted source branch `later`', 'closed']);
   });
 
-  it('record what happened to an issue', async () => {
+  it('record the changes of an issue', async () => {
     const { owner, path } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'i', labels: 'bug' });
     const at = `${path}/issues/1`;

@@ -86,7 +86,7 @@ describe('references', () => {
     end: fc.constantFrom('. ', ' but ', '\n', '; '),
   });
 
-  it('finds what was written, and what of it follows a verb', () => {
+  it('finds the written references, and those that follow a verb', () => {
     fc.assert(
       fc.property(fc.array(clause, { maxLength: 6 }), (clauses) => {
         const text = clauses

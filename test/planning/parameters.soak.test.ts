@@ -183,7 +183,7 @@ describe('lists of issues', () => {
     }
   });
 
-  it('show what was changed', async () => {
+  it('show the changed attributes', async () => {
     const path = `/projects/${ids.project}`;
     const { body: issue } = await client.post(`${path}/issues`, { title: 'To change' });
     const { body: milestone } = await client.post(`${path}/milestones`, { title: 'For the change' });

@@ -7,7 +7,7 @@ afterEach(() => {
 });
 
 describe('a cache', () => {
-  it('keeps what is in use and drops what is not', () => {
+  it('keeps the values that are in use and drops the others', () => {
     const cache = new Caches().create<number, string>({ name: 'numbers', limit: 10 });
     cache.set(0, 'in use');
     for (let i = 1; i <= 100; i++) {

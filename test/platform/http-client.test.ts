@@ -165,7 +165,7 @@ describe('request', () => {
     expect((await failure(http.request({ ...base, signal: AbortSignal.timeout(50) }))).kind).toBe('aborted');
   });
 
-  test('reports what went wrong', async () => {
+  test('reports the failure', async () => {
     const http = client({
       lookup: async (host) => {
         if (host === 'empty.example') return [];

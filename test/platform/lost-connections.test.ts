@@ -4,7 +4,7 @@ import { until } from '../support/until.ts';
 
 const app = useApp();
 
-it('forgets what is cached when Postgres may have lost commits', async () => {
+it('empties the caches when Postgres may have lost commits', async () => {
   const { caches, pool } = app().hub.services;
   const counts = () => caches.figures().get('counts of lists')?.entries;
   const total = async () => (await app().anonymous.get('/projects?per_page=1')).headers.get('x-total');

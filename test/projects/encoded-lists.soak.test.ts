@@ -96,7 +96,7 @@ describe('the record of a project in a list', () => {
     await check();
   });
 
-  it('says to each auditor what they may do without being one', async () => {
+  it('shows each auditor the rights that they have without being one', async () => {
     const { make } = app();
     const project = await make.project({ visibility: 'internal', topics: 'audited' });
     const auditors = [await make.user({ is_auditor: true }), await make.user({ is_auditor: true, external: true })];

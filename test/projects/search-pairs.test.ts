@@ -10,7 +10,7 @@ const app = useApp();
 const characters = fc.string({ unit: fc.constantFrom(..."aAbß'\\: \n%_1é水磨ЖжİÉ🦫"), maxLength: 24 });
 
 describe('search by pairs of characters', () => {
-  it('finds every text that contains the term, whatever surrounds it', async () => {
+  it('finds every text that contains the term, with any text around it', async () => {
     await fc.assert(
       fc.asyncProperty(characters, characters.filter(Boolean), characters, async (before, term, after) => {
         const { rows } = await sql<{ found: boolean; like: boolean }>`

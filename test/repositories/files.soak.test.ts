@@ -64,7 +64,7 @@ describe('GET repository/files', () => {
     expect(readme.body.last_commit_id).toBe(await runGit(tree, 'rev-parse', 'HEAD~1'));
   });
 
-  it('reads at a branch, tag, commit or full ref name, and names what does not exist', async () => {
+  it('reads at a branch, tag, commit or full ref name, and names the missing part', async () => {
     const { owner, tree, remote, path, commit } = await setUp({ a: 'one' });
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     await runGit(tree, 'tag', '-a', 'v1', '-m', 'One');

@@ -92,7 +92,7 @@ const pushFiles = async (
 };
 
 describe('.gitattributes', () => {
-  it('decides what is counted, and as which language, with the innermost file last', async () => {
+  it('decides which files count, and as which language, with the innermost file last', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const files = {

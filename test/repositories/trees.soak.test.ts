@@ -195,7 +195,7 @@ describe('GET repository/archive', () => {
     expect(text).not.toContain('README.md');
   });
 
-  it('refuses what it cannot pack, and callers who may not read the code', async () => {
+  it('refuses refs and paths that it cannot pack, and callers who may not read the code', async () => {
     const { owner, project, path } = await filledProject(app(), folder(), { a: '1' });
     const client = app().as(owner);
     expect((await client.get(path('/archive.rar'))).status).toBe(400);

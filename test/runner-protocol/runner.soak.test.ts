@@ -76,7 +76,7 @@ describe('a runner', () => {
     expect([file.status, file.body]).toEqual([200, expect.stringMatching(/^hello project\d+\n$/)]);
   });
 
-  it('reports how a script failed, and skips what comes after it', async () => {
+  it('reports how a script failed, and skips the later steps', async () => {
     const { runner, queue, log, owner, path } = await setUp();
     const { id, jobs } = await queue([
       { name: 'broken', stage: 'build', script: ['echo before', 'exit 7', 'echo never'], variables: [GIT_NONE] },
@@ -96,7 +96,7 @@ describe('a runner', () => {
     expect(text).not.toContain('\nnever\n');
   });
 
-  it('waits for jobs, and stops a script that is canceled but runs what tidies up', async () => {
+  it('waits for jobs, and stops a script that is canceled but runs its clean-up', async () => {
     const { runner, queue, log, project } = await setUp();
     runner.start();
     const { jobs } = await queue([

@@ -148,7 +148,7 @@ describe('the state of a job', () => {
     });
   });
 
-  it('is canceled whatever its runner reports after the cancellation', async () => {
+  it('stays canceled for every report of its runner after the cancellation', async () => {
     const { protocol, job, project } = await running();
     const ctx = app().context();
     await cancelJob(ctx, await getProject(ctx, { id: project.id }), job.id);

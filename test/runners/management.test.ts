@@ -511,7 +511,7 @@ describe('GraphQL', () => {
     expect((await as(stranger).graphql(ofGroups)).data.group.runners).toBeNull();
   });
 
-  it('shows jobs, the group, the start of the token and what the caller may do', async () => {
+  it('shows jobs, the group, the start of the token and the rights of the caller', async () => {
     const fields = `{ shortSha groups { nodes { fullPath } } jobs(statuses: [RUNNING]) { nodes { name } }
       userPermissions { readRunner updateRunner deleteRunner assignRunner } }`;
     const read = async (user: TestUser, id: number) =>

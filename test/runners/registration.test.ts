@@ -101,7 +101,7 @@ describe('a registration token', () => {
     expect([await shown(), (await register(token)).status]).toEqual([token, 201]);
   });
 
-  it('sets what the runner asks for, and refuses invalid values', async () => {
+  it('sets the attributes that the runner sends, and refuses invalid values', async () => {
     const { token } = (await scene.owner.post(`/projects/${scene.project.id}/runners/reset_registration_token`)).body;
     const { body } = await register(token, {
       description: 'mine',

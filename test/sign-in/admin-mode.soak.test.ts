@@ -269,7 +269,7 @@ describe('a token in admin mode', () => {
 });
 
 describe('an export', () => {
-  it('has what administrators see only if it was asked for in admin mode', async () => {
+  it('has the parts for administrators only if it was requested in admin mode', async () => {
     const admin = await makePerson(app(), { is_admin: true });
     const project = await app().make.project({}, admin);
     const attribute = await root().put(`/projects/${project.id}/custom_attributes/department`, { value: 'Mills' });

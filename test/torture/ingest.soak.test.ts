@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { tortureIngest } from './ingest.ts';
 
-it('ingest: every event that was accepted is digested once, whatever is killed', { timeout: 400_000 }, async () => {
+it('ingest: digests every accepted event once, although processes are killed', { timeout: 400_000 }, async () => {
   // With this seed Postgres is killed, then a hub, and then Postgres stops.
   const { problems, accepted, crashes } = await tortureIngest({ rounds: 3, seed: 2, seconds: 120 });
   expect(problems).toEqual([]);

@@ -11,7 +11,7 @@ describe.each(KINDS)('tracking %s over GraphQL', (kind) => {
       ? (['Issue', 'issue', 'issueSetSubscription'] as const)
       : (['MergeRequest', 'mergeRequest', 'mergeRequestSetSubscription'] as const);
 
-  it('logs time, and deletes what was logged', async () => {
+  it('logs time, and deletes logged time', async () => {
     const { maintainer, owner, reporter, stranger, people, project, paths } = await makeTracked(app());
     const issuableId = `gid://gitlab/${model}/${(await maintainer.get(paths[kind])).body.id}`;
     const create = `mutation ($input: TimelogCreateInput!) { timelogCreate(input: $input) { errors timelog { ${TIMELOG} } } }`;

@@ -102,7 +102,7 @@ describe('cross references', () => {
     ]);
   });
 
-  it('do not reach what the author cannot see', async () => {
+  it('do not reach targets that the author cannot see', async () => {
     const { owner, path, project } = await makeBranches();
     const other = await makeScene(app(), { visibility: 'public' });
     await other.owner.post(`${other.path}/issues`, { title: 'x', description: `${project.path_with_namespace}#1` });

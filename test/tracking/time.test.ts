@@ -23,7 +23,7 @@ describe.each(KINDS)('the time of %s', (kind) => {
     expect(reset).toMatchObject({ status: 200, body: { time_estimate: 0, human_time_estimate: null } });
   });
 
-  it('adds up what was spent, and cannot be less than nothing', async () => {
+  it('adds up the spent time, which is never negative', async () => {
     const { maintainer, stranger, guest, paths } = await makeTracked(app());
     const at = paths[kind];
     const first = await maintainer.post(`${at}/add_spent_time`, { duration: '3h30m', summary: 'Looking' });

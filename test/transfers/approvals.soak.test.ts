@@ -74,7 +74,7 @@ describe('approval rules and settings', () => {
     ]);
   });
 
-  it('leave out what nobody could have written, and strangers', async () => {
+  it('leave out invalid rules, and strangers', async () => {
     const owner = await app().make.user();
     const victim = await app().make.user();
     const rule = { rule_type: 'regular', approvals_required: 1 };

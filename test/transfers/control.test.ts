@@ -83,7 +83,7 @@ describe('an import', () => {
     ]);
   });
 
-  it('keeps to what happened to its project while it ran', async () => {
+  it('respects changes of its project while it ran', async () => {
     const owner = await app().make.user();
     const closed = await app().make.group({ visibility: 'private' }, owner);
     const open = await app().make.group({ visibility: 'public' }, owner);

@@ -45,7 +45,7 @@ const archiveOf = () =>
   });
 
 describe('an import of a single relation', () => {
-  it('adds what the project lacks, and nothing the second time', async () => {
+  it('adds the records that the project lacks, and nothing the second time', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     await app().as(owner).post(`/projects/${project.id}/issues`, { title: 'Mine' });

@@ -75,7 +75,7 @@ describe('a report of abuse', () => {
 });
 
 describe('the page for reports of abuse', () => {
-  it('sends a report, and shows what is wrong with it', async () => {
+  it('sends a report, and shows the mistakes in it', async () => {
     const { visitor, user } = await signedIn(app());
     const other = await app().make.user();
     await visitor.get(`${PATH}?user=${other.username}`);

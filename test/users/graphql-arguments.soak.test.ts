@@ -137,7 +137,7 @@ describe('users', () => {
     });
   });
 
-  it('are removed with what they wrote, or without', async () => {
+  it('are removed with their texts, or without', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);
     const titles: string[] = [];

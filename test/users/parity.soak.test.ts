@@ -408,7 +408,7 @@ describe('an operation on a user', () => {
 });
 
 describe('a permission', () => {
-  it('shows what the caller may do with a user', async () => {
+  it('shows the rights of the caller over a user', async () => {
     const query = `query($id: UserID) { user(id: $id) { userPermissions { readUserProfile followUser adminUser } } }`;
     const permissions = async (client: Client, user: TestUser) =>
       (await client.graphql(query, { id: gid(user) })).data.user?.userPermissions;

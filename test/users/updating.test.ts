@@ -183,7 +183,7 @@ describe("the caller's own profile", () => {
     expect(namespace?.full_name).toBe('New Name');
   });
 
-  it('grants no rights, whatever is sent', async () => {
+  it('grants no rights for any input', async () => {
     const user = await app().make.user();
     const { status } = await app().as(user).put('/user', {
       admin: true,
