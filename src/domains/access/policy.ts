@@ -162,12 +162,16 @@ export const namespaceReach = (actor: Actor, alias = 'namespaces'): readonly Raw
  * How to look memberships up. With `any` the planner may collect all memberships first, which suits many rows. `each`
  * checks row by row, for lists that read few rows of users with many memberships.
  */
-type Lookup = 'any' | 'each';
+export type MembershipLookup = 'any' | 'each';
 
 /**
  * Whether the actor can see the project row `alias`. Only administrators see hidden projects and those being deleted.
  */
-export const projectIsVisible = (actor: Actor, alias = 'projects', lookup: Lookup = 'any'): RawBuilder<boolean> => {
+export const projectIsVisible = (
+  actor: Actor,
+  alias = 'projects',
+  lookup: MembershipLookup = 'any',
+): RawBuilder<boolean> => {
   const row = (column: string) => sql.ref(`${alias}.${column}`);
   if (actor.isAdmin) return sql<boolean>`true`;
   const there = sql<boolean>`not ${row('hidden')} and not ${row('pending_delete')}`;
@@ -193,7 +197,7 @@ export const projectIsMine = (
   person: Person,
   least: number | RawBuilder<number> = GUEST,
   alias = 'projects',
-  lookup: Lookup = 'any',
+  lookup: MembershipLookup = 'any',
 ): RawBuilder<boolean> => {
   // `offset 0` keeps the planner from collecting the set first.
   const end = lookup === 'each' ? sql` offset 0` : sql``;

@@ -46,10 +46,6 @@ export const DOWNLOADABLE: readonly FileType[] = FILE_TYPES.filter((type) => typ
 
 export const formatOf = (type: FileType): FileFormat => FORMAT_OF[type];
 
-/** The people who may download an artifact: everyone who may read the job, a role and above, or only later jobs. */
-export const ACCESSES = ['all', 'developer', 'maintainer', 'none'] as const;
-export type Access = (typeof ACCESSES)[number];
-
 /** Returns the folder of the stored files of a job. */
 export const artifactFolder = (projectId: number, jobId: number): string => `artifacts/${projectId}/${jobId}`;
 

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import { DANGLING_SOURCES } from '#domains/ci/model.ts';
+import { ARTIFACT_ACCESSES, type ArtifactAccess } from '#domains/ci-config/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -8,7 +9,7 @@ import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts'
 import type { JobArtifacts } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
-import { ACCESSES, type Access, type FileType } from './model.ts';
+import type { FileType } from './model.ts';
 import { requireDownload } from './policy.ts';
 
 /** An artifact without what was read of its content. */
@@ -42,8 +43,8 @@ const COLUMNS = [
 ] as const;
 
 /** Returns the stored text as an access. */
-export const accessOf = ({ access }: { readonly access: string }): Access =>
-  ACCESSES.find((each) => each === access) ?? 'none';
+export const accessOf = ({ access }: { readonly access: string }): ArtifactAccess =>
+  ARTIFACT_ACCESSES.find((each) => each === access) ?? 'none';
 
 /**
  * Returns the archive of a job that the caller may download. With the path of a file, also where the index has it.

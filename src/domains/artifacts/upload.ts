@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { replaceDotenvVariables } from '#domains/ci/dotenv-variables.ts';
 import { type EventScopeColumns, eventScope, SCOPE_COLUMNS } from '#domains/ci/payloads.ts';
+import { ARTIFACT_ACCESSES } from '#domains/ci-config/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError, forbidden } from '#platform/errors.ts';
@@ -13,7 +14,7 @@ import { type ArchiveIndex, indexArchive } from './archive.ts';
 import { artifactCreated } from './events.ts';
 import { secondsToExpiry } from './expiry.ts';
 import { maxArtifactBytes } from './limits.ts';
-import { ACCESSES, artifactFolder, type FileFormat, type FileType, formatOf } from './model.ts';
+import { artifactFolder, type FileFormat, type FileType, formatOf } from './model.ts';
 import { readDotenv } from './reports/dotenv.ts';
 import { ReportProblem, unpackedReport } from './reports/gzip.ts';
 import { type ReportSummary, summarizeJunit } from './test-reports.ts';
@@ -191,7 +192,7 @@ const lockJob = async (tx: Tx, { job_id, token }: Pick<UploadRequest, 'job_id' |
 };
 
 /** The access that the CI file gives artifacts. */
-const options = z.object({ artifacts: z.object({ access: z.enum(ACCESSES) }).nullish() });
+const options = z.object({ artifacts: z.object({ access: z.enum(ARTIFACT_ACCESSES) }).nullish() });
 
 const accessIn = (stored: unknown) => options.safeParse(stored).data?.artifacts?.access ?? 'all';
 

@@ -2,6 +2,7 @@ import { ConfigError } from './config-error.ts';
 import type { Rule } from './definition.ts';
 import { KeyPath } from './keywords/key-path.ts';
 import { readRules } from './keywords/rules.ts';
+import { INCLUDE_KINDS, type IncludeKind } from './model.ts';
 import { isList, isMapping, type Mapping, toJson, type Value } from './values.ts';
 
 /** One entry of `include`, with the place it names. */
@@ -20,8 +21,7 @@ export type IncludeTarget =
   /** A file that a job of the parent pipeline made. */
   | { readonly kind: 'artifact'; readonly path: string; readonly job: string };
 
-const KINDS = ['local', 'file', 'remote', 'template', 'component', 'artifact'];
-const KEYS: Readonly<Record<string, readonly string[]>> = {
+const KEYS: Readonly<Record<IncludeKind, readonly string[]>> = {
   local: ['local'],
   file: ['project', 'file', 'ref'],
   remote: ['remote', 'integrity'],
@@ -45,20 +45,20 @@ const readEntry = (value: Value): IncludeEntry => {
     return { target, rules: null, inputs: {} };
   }
   if (!isMapping(value)) throw new ConfigError('include config should be a hash or a string');
-  const kinds = KINDS.filter((kind) => value.has(kind));
+  const kinds = INCLUDE_KINDS.filter((kind) => value.has(kind));
   const [kind] = kinds;
   if (kind === undefined || kinds.length > 1) {
     throw new ConfigError(
-      `Each include must use only one of: \`local\`, \`file\`, \`remote\`, \`template\`, \`component\`, \`artifact\``,
+      `Each include must use only one of: ${INCLUDE_KINDS.map((each) => `\`${each}\``).join(', ')}`,
     );
   }
-  const allowed = [...(KEYS[kind] ?? []), 'rules', 'inputs'];
+  const allowed = [...KEYS[kind], 'rules', 'inputs'];
   const unknown = [...value.keys()].filter((key) => !allowed.includes(key));
   if (unknown.length > 0) throw new ConfigError(`include config contains unknown keys: ${unknown.join(', ')}`);
   return { target: readTarget(kind, value), rules: readIncludeRules(value), inputs: readGivenInputs(value) };
 };
 
-const readTarget = (kind: string, value: Mapping): IncludeTarget => {
+const readTarget = (kind: IncludeKind, value: Mapping): IncludeTarget => {
   switch (kind) {
     case 'local':
       return { kind, path: textOf(value, 'local') };

@@ -43,9 +43,12 @@ export interface CompileInput {
   readonly merge_request?: boolean | undefined;
 }
 
+export const INCLUDE_KINDS = ['local', 'file', 'remote', 'template', 'component', 'artifact'] as const;
+export type IncludeKind = (typeof INCLUDE_KINDS)[number];
+
 /** A file that the CI file includes, as the lint shows it. */
 export interface IncludedFile {
-  readonly type: 'local' | 'file' | 'remote' | 'template' | 'component' | 'artifact';
+  readonly type: IncludeKind;
   readonly location: string;
   readonly blob: string | null;
   readonly raw: string | null;
@@ -96,6 +99,24 @@ export type OnNewCommit = (typeof ON_NEW_COMMIT)[number];
 
 export const RUN_WHEN = ['on_success', 'on_failure', 'always', 'manual', 'delayed'] as const;
 export type RunWhen = (typeof RUN_WHEN)[number];
+
+/** The results of a job after which artifacts and caches are uploaded. */
+export const RESULT_WHEN = ['on_success', 'on_failure', 'always'] as const;
+type ResultWhen = (typeof RESULT_WHEN)[number];
+
+export const ENVIRONMENT_ACTIONS = ['start', 'stop', 'prepare', 'verify', 'access'] as const;
+type EnvironmentAction = (typeof ENVIRONMENT_ACTIONS)[number];
+
+/** The tiers of environments. */
+export const TIERS = ['production', 'staging', 'testing', 'development', 'other'] as const;
+export type Tier = (typeof TIERS)[number];
+
+export const TRIGGER_STRATEGIES = ['depend', 'mirror'] as const;
+export type TriggerStrategy = (typeof TRIGGER_STRATEGIES)[number];
+
+/** The people who may download an artifact: everyone who may read the job, a role and above, or only later jobs. */
+export const ARTIFACT_ACCESSES = ['all', 'developer', 'maintainer', 'none'] as const;
+export type ArtifactAccess = (typeof ARTIFACT_ACCESSES)[number];
 
 export interface CompiledJob {
   /** With the suffix of `parallel`: `test 1/3`, `test: [a, b]`. */
@@ -214,7 +235,7 @@ export interface JobEnvironment {
   readonly name: string;
   readonly url: string | null;
   readonly on_stop: string | null;
-  readonly action: 'start' | 'stop' | 'prepare' | 'verify' | 'access';
+  readonly action: EnvironmentAction;
   readonly auto_stop_in: number | null;
   readonly deployment_tier: string | null;
 }
@@ -225,7 +246,7 @@ export interface Trigger {
   readonly branch: string | null;
   /** The files of a child pipeline, as written under `trigger:include`. */
   readonly include: readonly unknown[];
-  readonly strategy: 'depend' | 'mirror' | null;
+  readonly strategy: TriggerStrategy | null;
   readonly forward: { readonly yaml_variables: boolean; readonly pipeline_variables: boolean };
   readonly inputs: Readonly<Record<string, unknown>>;
 }
@@ -235,11 +256,11 @@ export interface JobArtifacts {
   readonly paths: readonly string[];
   readonly exclude: readonly string[];
   readonly untracked: boolean;
-  readonly when: 'on_success' | 'on_failure' | 'always';
+  readonly when: ResultWhen;
   /** As written: `1 week`, `never`. Null: the setting `default_artifacts_expire_in`. */
   readonly expire_in: string | null;
   readonly expose_as: string | null;
-  readonly access: 'all' | 'developer' | 'maintainer' | 'none';
+  readonly access: ArtifactAccess;
   /** Paths by type of report. */
   readonly reports: Readonly<Record<string, readonly string[]>>;
 }
@@ -251,7 +272,7 @@ export interface Cache {
   readonly untracked: boolean;
   /** `pull-push`, `pull`, `push`, or a variable, which the runner replaces. */
   readonly policy: string;
-  readonly when: 'on_success' | 'on_failure' | 'always';
+  readonly when: ResultWhen;
   readonly unprotect: boolean;
   readonly fallback_keys: readonly string[];
 }

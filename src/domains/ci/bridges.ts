@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { ConfigError } from '#domains/ci-config/config-error.ts';
-import type { Trigger, Variable } from '#domains/ci-config/model.ts';
+import type { Trigger, TriggerStrategy, Variable } from '#domains/ci-config/model.ts';
 import { expandText, expandVariables, valuesOf } from '#domains/ci-config/variables.ts';
 import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
@@ -220,7 +220,7 @@ export const followDownstream = defineJob({
 });
 
 /** The status of a bridge with a strategy while its pipeline has this status (reference: ci §1). */
-const mirrored = (status: CiStatus, strategy: 'depend' | 'mirror'): CiStatus => {
+const mirrored = (status: CiStatus, strategy: TriggerStrategy): CiStatus => {
   if (strategy === 'mirror') return status === 'created' ? 'running' : status;
   if (status === 'skipped') return 'failed';
   return isComplete({ status }) ? status : 'running';
@@ -229,7 +229,7 @@ const mirrored = (status: CiStatus, strategy: 'depend' | 'mirror'): CiStatus => 
 const mirror = async (
   tx: Tx,
   { id, bridge_job_id }: Pick<PipelineRow, 'id' | 'bridge_job_id'>,
-  strategy: 'depend' | 'mirror',
+  strategy: TriggerStrategy,
 ): Promise<void> => {
   const pipeline = bridge_job_id === null ? null : await lockPipelineOf(tx, bridge_job_id);
   if (!pipeline || bridge_job_id === null) return;

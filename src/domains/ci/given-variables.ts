@@ -11,15 +11,17 @@ export interface GivenVariable {
   readonly raw: boolean;
 }
 
+type VariableSource = 'pipeline' | 'manual' | 'dotenv';
+
 /** The variables that came with the pipeline, with playing the job, and from dotenv reports of earlier jobs. */
-export type GivenVariables = Readonly<Record<'pipeline' | 'manual' | 'dotenv', readonly GivenVariable[]>>;
+export type GivenVariables = Readonly<Record<VariableSource, readonly GivenVariable[]>>;
 
 interface Row {
   readonly pipeline_id: number | null;
   readonly job_id: number | null;
   readonly key: string;
   readonly sealed_value: Buffer;
-  readonly source: 'pipeline' | 'manual' | 'dotenv';
+  readonly source: VariableSource;
   readonly is_file: boolean;
   readonly raw: boolean;
 }

@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { type CompiledJob, RUN_WHEN } from '#domains/ci-config/model.ts';
+import {
+  ARTIFACT_ACCESSES,
+  type CompiledJob,
+  ENVIRONMENT_ACTIONS,
+  RESULT_WHEN,
+  RUN_WHEN,
+  TRIGGER_STRATEGIES,
+} from '#domains/ci-config/model.ts';
 
 const texts = z.array(z.string());
 const variables = z.array(z.object({ key: z.string(), value: z.string(), raw: z.boolean() }));
@@ -47,7 +54,7 @@ const options: z.ZodType<CompiledJob> = z.object({
       name: z.string(),
       url: z.string().nullable(),
       on_stop: z.string().nullable(),
-      action: z.enum(['start', 'stop', 'prepare', 'verify', 'access']),
+      action: z.enum(ENVIRONMENT_ACTIONS),
       auto_stop_in: z.number().nullable(),
       deployment_tier: z.string().nullable(),
     })
@@ -57,7 +64,7 @@ const options: z.ZodType<CompiledJob> = z.object({
       project: z.string().nullable(),
       branch: z.string().nullable(),
       include: z.array(z.unknown()),
-      strategy: z.enum(['depend', 'mirror']).nullable(),
+      strategy: z.enum(TRIGGER_STRATEGIES).nullable(),
       forward: z.object({ yaml_variables: z.boolean(), pipeline_variables: z.boolean() }),
       inputs: anything,
     })
@@ -70,10 +77,10 @@ const options: z.ZodType<CompiledJob> = z.object({
       paths: texts,
       exclude: texts,
       untracked: z.boolean(),
-      when: z.enum(['on_success', 'on_failure', 'always']),
+      when: z.enum(RESULT_WHEN),
       expire_in: z.string().nullable(),
       expose_as: z.string().nullable(),
-      access: z.enum(['all', 'developer', 'maintainer', 'none']),
+      access: z.enum(ARTIFACT_ACCESSES),
       reports: z.record(z.string(), texts),
     })
     .nullable(),
@@ -83,7 +90,7 @@ const options: z.ZodType<CompiledJob> = z.object({
       paths: texts,
       untracked: z.boolean(),
       policy: z.string(),
-      when: z.enum(['on_success', 'on_failure', 'always']),
+      when: z.enum(RESULT_WHEN),
       unprotect: z.boolean(),
       fallback_keys: texts,
     }),

@@ -120,8 +120,10 @@ const startPipelines = async (
   return left;
 };
 
+type EndStatus = 'success' | 'failed' | 'canceled';
+
 export interface Ending {
-  readonly status: 'success' | 'failed' | 'canceled';
+  readonly status: EndStatus;
   /** Defaults to `script_failure` for a failed job with an exit code, else to `unknown_failure`. */
   readonly failure_reason?: FailureReason | undefined;
   readonly exit_code?: number | undefined;
@@ -131,7 +133,7 @@ export interface Ending {
 
 /** How a job ended, and the row that replaces it if it is retried by itself. */
 export interface Ended {
-  readonly status: 'success' | 'failed' | 'canceled';
+  readonly status: EndStatus;
   readonly retried_as: number | null;
 }
 

@@ -2,20 +2,14 @@ import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { playJob } from '#domains/ci/commands.ts';
 import { isComplete } from '#domains/ci/model.ts';
+import type { Tier } from '#domains/ci-config/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
 import { deploymentsByIds, getDeployment } from './deployments.ts';
 import { deploymentDeleted, environmentDeleted } from './events.ts';
-import {
-  type DeploymentRow,
-  type EnvironmentRow,
-  isFinished,
-  problemsOf,
-  type ReportedDeployment,
-  type Tier,
-} from './model.ts';
+import { type DeploymentRow, type EnvironmentRow, isFinished, problemsOf, type ReportedDeployment } from './model.ts';
 import { getEnvironment, lockEnvironment } from './queries.ts';
 import {
   changeEnvironment,

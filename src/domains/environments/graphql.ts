@@ -1,4 +1,5 @@
 import { JobRef, loadJob } from '#domains/ci/graphql.ts';
+import type { Tier } from '#domains/ci-config/model.ts';
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -25,7 +26,6 @@ import {
   type DeploymentStatus,
   type EnvironmentRow,
   type EnvironmentState,
-  type Tier,
   tierOf,
 } from './model.ts';
 import { environmentKey, environmentsByIds, environmentsByKeys, listEnvironmentsBelow } from './queries.ts';

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Selectable } from 'kysely';
+import { TIERS, type Tier } from '#domains/ci-config/model.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';
 import type { FieldErrors } from '#platform/errors.ts';
 
@@ -15,9 +16,6 @@ export interface DeploymentRow extends Selectable<Deployments> {
 
 export const ENVIRONMENT_STATES = ['available', 'stopping', 'stopped'] as const;
 export type EnvironmentState = (typeof ENVIRONMENT_STATES)[number];
-
-export const TIERS = ['production', 'staging', 'testing', 'development', 'other'] as const;
-export type Tier = (typeof TIERS)[number];
 
 export const DEPLOYMENT_STATUSES = ['created', 'running', 'success', 'failed', 'canceled', 'skipped'] as const;
 export type DeploymentStatus = (typeof DEPLOYMENT_STATUSES)[number];

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { TIERS } from '#domains/ci-config/model.ts';
 import { mergeRequestListRecord, toMergeRequests } from '#domains/merge-requests/record.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
@@ -18,7 +19,7 @@ import {
 } from './commands.ts';
 import { DEPLOYMENT_ORDERS, getDeployment, listDeployments } from './deployments.ts';
 import { listDeployedMergeRequests } from './merge-requests.ts';
-import { DEPLOYMENT_STATUSES, type DeploymentRow, ENVIRONMENT_STATES, REPORTED_DEPLOYMENTS, TIERS } from './model.ts';
+import { DEPLOYMENT_STATUSES, type DeploymentRow, ENVIRONMENT_STATES, REPORTED_DEPLOYMENTS } from './model.ts';
 import { getEnvironment, listEnvironments } from './queries.ts';
 import {
   deploymentRecord,

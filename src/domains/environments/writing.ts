@@ -1,4 +1,5 @@
 import { sql, type Updateable } from 'kysely';
+import type { Tier } from '#domains/ci-config/model.ts';
 import { nextIid } from '#domains/projects/commands.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
@@ -20,7 +21,6 @@ import {
   guessTier,
   isFinished,
   slugOf,
-  type Tier,
 } from './model.ts';
 import { environmentsByIds } from './queries.ts';
 

@@ -5,6 +5,10 @@ import type { ErrorTrackingClientKeys, ErrorTrackingSettings } from '#platform/d
 import { decrypt } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
 
+/** The changes of errors that hooks and mails are about. */
+export const ERROR_CHANGES = ['created', 'regressed', 'resolved'] as const;
+export type ErrorChange = (typeof ERROR_CHANGES)[number];
+
 /** Whether a project takes errors, and whether this hub stores them. */
 export type Settings = Pick<Selectable<ErrorTrackingSettings>, 'active' | 'integrated'>;
 

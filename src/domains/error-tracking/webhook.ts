@@ -6,11 +6,11 @@ import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import { hookTime } from '#platform/time.ts';
 import type { ErrorPayload } from './events.ts';
-import { errorWebUrl } from './model.ts';
+import { type ErrorChange, errorWebUrl } from './model.ts';
 
 /** The body of events about errors. `user` is the person who resolved it. Null if the project has been deleted. */
 export const errorBody =
-  (action: 'created' | 'regressed' | 'resolved') =>
+  (action: ErrorChange) =>
   async (ctx: Context, { actor_id }: EventRow, error: ErrorPayload): Promise<Record<string, unknown> | null> => {
     const project = await findProjectWith(ctx, { id: error.project_id }, HOOK_PARTS);
     if (!project) return null;

@@ -7,6 +7,9 @@ import { type GroupRow, getGroup, getNamespace, type NamespaceRow } from './quer
 // or shares lock the namespace and those above it. So no such command runs while these locks are held, and the caller
 // keeps the role that a check finds.
 
+/** `shared` locks do not exclude each other. */
+export type LockMode = 'alone' | 'shared';
+
 /**
  * Locks the namespace and those above it, in order of id, until the transaction ends. Transactions with `shared` locks
  * do not wait for each other. Returns false if one of the namespaces is gone.
@@ -14,7 +17,7 @@ import { type GroupRow, getGroup, getNamespace, type NamespaceRow } from './quer
 export const lockAncestry = async (
   tx: Tx,
   { traversal_ids }: Pick<NamespaceRow, 'traversal_ids'>,
-  mode: 'alone' | 'shared' = 'alone',
+  mode: LockMode = 'alone',
 ): Promise<boolean> => {
   const strength = mode === 'alone' ? sql`no key update` : sql`share`;
   const { rows } = await sql`

@@ -24,7 +24,7 @@ import {
 } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
-import type { IssueFilter, Named } from './lists/filter.ts';
+import type { IssueFilter, Named, NoneOrAny } from './lists/filter.ts';
 import { type IssueScope, listIssues, listIssuesOfMilestone } from './lists.ts';
 import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue } from './queries.ts';
@@ -306,7 +306,7 @@ const namedOf = (names: readonly string[]): Named => {
   return word === 'none' || word === 'any' ? word : names;
 };
 
-const assigneeOf = (given: string): number | 'none' | 'any' => {
+const assigneeOf = (given: string): number | NoneOrAny => {
   const word = given.toLowerCase();
   if (word === 'none' || word === 'any') return word;
   if (!/^\d{1,15}$/.test(word)) throw badParameters('assignee_id is invalid');

@@ -16,6 +16,17 @@ export const MERGE_STATUSES = [
 ] as const;
 export type MergeStatus = (typeof MERGE_STATUSES)[number];
 
+/** The states of a review. Export archives store the position in this list. */
+export const REVIEW_STATES = [
+  'unreviewed',
+  'reviewed',
+  'requested_changes',
+  'approved',
+  'unapproved',
+  'review_started',
+] as const;
+export type ReviewState = (typeof REVIEW_STATES)[number];
+
 /** Returns the merge status as clients know it: a merge request whose first version is being made is `checking`. */
 export const shownMergeStatus = ({ merge_status }: Pick<MergeRequestRow, 'merge_status'>): MergeStatus =>
   merge_status === 'preparing' ? 'checking' : (MERGE_STATUSES.find((each) => each === merge_status) ?? 'unchecked');

@@ -1,9 +1,10 @@
 import { scanText } from '#domains/markdown/scanning.ts';
 import { withoutCode } from './prose.ts';
+import type { IssuableKind } from './quick-actions.ts';
 
 /** A reference in a text to an issue or a merge request. */
 export interface Reference {
-  readonly kind: 'issue' | 'merge_request';
+  readonly kind: IssuableKind;
   /** The full path of its project; null for the project of the text. */
   readonly project: string | null;
   readonly iid: number;

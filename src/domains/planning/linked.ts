@@ -1,26 +1,25 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { ListPlace } from './lists/model.ts';
+import type { ListedTable, ListPlace } from './lists/model.ts';
 
 // Each label and milestone is followed by its own index. `offset 0` keeps Postgres from reading all links or all rows
 // instead, because it cannot know which label is rare.
 
-type Table = 'issues' | 'merge_requests';
 type Place = Pick<ListPlace, 'project_id' | 'group_id'>;
 
 /** Selects the ids of the rows with a label `l` of the place that fits. */
-export const withLabel = (table: Table, place: Place, fits: RawBuilder<unknown>): RawBuilder<unknown> =>
+export const withLabel = (table: ListedTable, place: Place, fits: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`select held.id from (${ofPlace(place, sql`labels l`, 'l', fits)}) l cross join lateral ${linksOf(table)} held`;
 
 /** Selects the ids of the rows with a milestone `m` of the place that fits. */
-export const withMilestone = (table: Table, place: Place, fits: RawBuilder<unknown>): RawBuilder<unknown> =>
+export const withMilestone = (table: ListedTable, place: Place, fits: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`select held.id from (${ofPlace(place, sql`milestones m`, 'm', fits)}) m cross join lateral ${rowsOf(table)} held`;
 
-const linksOf = (table: Table): RawBuilder<unknown> => {
+const linksOf = (table: ListedTable): RawBuilder<unknown> => {
   const id = sql.ref(table === 'issues' ? 'k.issue_id' : 'k.merge_request_id');
   return sql`(select ${id} as id from label_links k where k.label_id = l.id and ${id} is not null offset 0)`;
 };
 
-const rowsOf = (table: Table): RawBuilder<unknown> =>
+const rowsOf = (table: ListedTable): RawBuilder<unknown> =>
   sql`(select r.id from ${sql.table(table)} r where r.milestone_id = m.id offset 0)`;
 
 /** Selects the ids of the labels or milestones that fit, and that the project or group has, or any. */

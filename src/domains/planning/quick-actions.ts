@@ -70,6 +70,8 @@ const OF_ISSUES: ReadonlySet<string> = new Set<QuickActionName>([
 const COMMANDS = ['approve', 'unapprove', 'merge', 'rebase', 'submit_review'] as const satisfies QuickActionName[];
 export type QuickCommand = (typeof COMMANDS)[number];
 
+export type IssuableKind = 'issue' | 'merge_request';
+
 export interface QuickAction {
   readonly name: QuickActionName;
   /** The rest of the line, without spaces around it. */
@@ -88,7 +90,7 @@ const isName = (word: string): word is keyof typeof NAMES => Object.hasOwn(NAMES
  */
 export const takeQuickActions = (
   text: string,
-  kind: 'issue' | 'merge_request',
+  kind: IssuableKind,
   inComment = false,
 ): { readonly text: string; readonly actions: readonly QuickAction[] } => {
   if (!/^\//m.test(text)) return { text, actions: [] };

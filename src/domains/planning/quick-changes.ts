@@ -4,6 +4,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, forbidden } from '#platform/errors.ts';
 import {
+  type IssuableKind,
   isCommand,
   namesIn,
   type QuickAction,
@@ -75,7 +76,7 @@ const MAX_ACTIONS = 100;
 export const readQuickActions = async (
   ctx: Context,
   project: ProjectRow,
-  kind: 'issue' | 'merge_request',
+  kind: IssuableKind,
   given: string | null | undefined,
   {
     isAuthor,

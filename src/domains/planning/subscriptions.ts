@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
+import type { IssuableKind } from './quick-actions.ts';
 
-export type SubscribableKind = 'issue' | 'merge_request' | 'label';
+export type SubscribableKind = IssuableKind | 'label';
 
 /**
  * Returns those that the caller is subscribed to. Authors, assignees, reviewers and commenters are subscribed to their

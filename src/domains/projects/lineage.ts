@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { OWNER, PUBLIC, visibilityName } from '#domains/access/model.ts';
 import { projectLevel } from '#domains/access/policy.ts';
+import type { LockMode } from '#domains/groups/locks.ts';
 import type { Tx } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
 import { projectUpdated } from './events.ts';
@@ -15,7 +16,7 @@ import { describeProjects } from './payload.ts';
  * Takes an advisory lock until the transaction ends: `shared` to fork, `alone` to link forks or change a visibility.
  * Both read several projects of a fork network. Take it before any row lock.
  */
-export const lockForks = async (tx: Tx, mode: 'alone' | 'shared' = 'alone'): Promise<void> => {
+export const lockForks = async (tx: Tx, mode: LockMode = 'alone'): Promise<void> => {
   const lock = mode === 'alone' ? sql`pg_advisory_xact_lock` : sql`pg_advisory_xact_lock_shared`;
   await sql`select ${lock}(hashtextextended('millrace:forks', 0))`.execute(tx.db);
 };

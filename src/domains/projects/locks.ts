@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { LockMode } from '#domains/groups/locks.ts';
 import type { Tx } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import type { ProjectRow } from './model.ts';
@@ -17,7 +18,7 @@ export const lockProject = async (tx: Tx, id: number): Promise<ProjectRow> => {
  *
  * @throws DomainError `not_found`
  */
-export const lockProjectRow = async (tx: Tx, id: number, mode: 'alone' | 'shared' = 'alone'): Promise<void> => {
+export const lockProjectRow = async (tx: Tx, id: number, mode: LockMode = 'alone'): Promise<void> => {
   const strength = mode === 'alone' ? sql`no key update` : sql`share`;
   const { rows } = await sql`select from projects where id = ${id} for ${strength}`.execute(tx.db);
   if (rows.length === 0) throw notFound('Project');
@@ -32,7 +33,7 @@ export const lockProjectFor = async (
   tx: Tx,
   { id }: Pick<ProjectRow, 'id'>,
   ability: ProjectAbility,
-  mode: 'alone' | 'shared' = 'alone',
+  mode: LockMode = 'alone',
 ): Promise<ProjectRow> => {
   await lockProjectRow(tx, id, mode);
   const project = await getProject(tx, { id });

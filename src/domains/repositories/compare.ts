@@ -3,6 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import type { Author, Diff } from '#platform/git/reading.ts';
+import type { SortDirection } from '#platform/paging.ts';
 import { diffBounds } from './diff-bounds.ts';
 import type { Commit, RepositoryProject } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
@@ -105,7 +106,7 @@ export interface ContributorFilter {
   /** Defaults to the default branch. */
   readonly ref?: string | undefined;
   readonly order_by: (typeof CONTRIBUTOR_ORDERS)[number];
-  readonly sort: 'asc' | 'desc';
+  readonly sort: SortDirection;
 }
 
 /** Returns the authors of all commits except merges, once per address. Empty for an empty repository. */

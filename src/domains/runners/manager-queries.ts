@@ -29,7 +29,9 @@ const managers = ({ db }: Pick<Context, 'db'>) =>
     .select(['ip_address', 'contacted_at', 'created_at'])
     .select([
       contactStatus('runner_managers').as('status'),
-      sql<'active' | 'idle'>`case when exists (select 1 from jobs where jobs.runner_manager_id = runner_managers.id
+      sql<
+        ManagerRow['job_execution_status']
+      >`case when exists (select 1 from jobs where jobs.runner_manager_id = runner_managers.id
         and jobs.status in ('running', 'canceling')) then 'active' else 'idle' end`.as('job_execution_status'),
     ]);
 

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { SortDirection } from '#platform/paging.ts';
 import type { ForeignOptions, GitReading } from './reading.ts';
 
 /**
@@ -245,7 +246,7 @@ export interface ListRefsOptions extends CallOptions {
    * `updated_*`: by commit time. `created_*`: by the time of the annotated tag, else of the commit. Equal times are
    * sorted by name. `version_*`: by name, with digits compared as numbers.
    */
-  readonly order?: 'name' | `${'updated' | 'created' | 'version'}_${'asc' | 'desc'}` | undefined;
+  readonly order?: 'name' | `${'updated' | 'created' | 'version'}_${SortDirection}` | undefined;
   readonly limit?: number | undefined;
   /** Only refs that sort after this full name (byte order). */
   readonly after?: string | undefined;

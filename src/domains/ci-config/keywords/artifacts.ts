@@ -1,11 +1,9 @@
 import { readExpiry } from '#platform/values/durations.ts';
-import type { JobArtifacts } from '../model.ts';
+import { ARTIFACT_ACCESSES, type JobArtifacts, RESULT_WHEN } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './key-path.ts';
 
 const KEYS = ['name', 'paths', 'exclude', 'untracked', 'when', 'expire_in', 'expose_as', 'reports', 'public', 'access'];
-export const RESULT_WHEN = ['on_success', 'on_failure', 'always'] as const;
-const ACCESS = ['all', 'developer', 'maintainer', 'none'] as const;
 const REPORTS = [
   'junit',
   'coverage_report',
@@ -44,7 +42,7 @@ export const readArtifacts = (value: Value | undefined, at: KeyPath): JobArtifac
   const expire_in = hash.get('expire_in') ?? null;
   if (expire_in !== null && readExpiry(String(expire_in)) === undefined) at.fail('should be a duration', 'expire in');
   const open = readBoolean(hash, 'public', at);
-  const access = readOneOf(hash, 'access', ACCESS, at);
+  const access = readOneOf(hash, 'access', ARTIFACT_ACCESSES, at);
   if (open !== null && access !== null) at.fail('these keys cannot be used together: public, access');
   const expose_as = readText(hash, 'expose_as', at);
   const paths = readTexts(hash, 'paths', at) ?? [];

@@ -1,6 +1,5 @@
-import type { Cache } from '../model.ts';
+import { type Cache, RESULT_WHEN } from '../model.ts';
 import { isList, isMapping, type Mapping, type Value } from '../values.ts';
-import { RESULT_WHEN } from './artifacts.ts';
 import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTexts } from './key-path.ts';
 
 const MAX_CACHES = 4;

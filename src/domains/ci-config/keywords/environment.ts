@@ -1,11 +1,9 @@
 import { readDuration } from '#platform/values/durations.ts';
-import type { JobEnvironment } from '../model.ts';
+import { ENVIRONMENT_ACTIONS, type JobEnvironment, TIERS } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type KeyPath, readHash, readOneOf, readText } from './key-path.ts';
 
 const KEYS = ['name', 'url', 'on_stop', 'action', 'auto_stop_in', 'kubernetes', 'deployment_tier'];
-const ACTIONS = ['start', 'stop', 'prepare', 'verify', 'access'] as const;
-const TIERS = ['production', 'staging', 'testing', 'development', 'other'] as const;
 /** Letters, digits, spaces, `-_/$.{}` and what variables may add. */
 const NAME = /^[\w${}()./ -]+$/;
 
@@ -32,7 +30,7 @@ export const readEnvironment = (value: Value | undefined, at: KeyPath): JobEnvir
     name,
     url: readText(hash, 'url', at),
     on_stop: readText(hash, 'on_stop', at),
-    action: readOneOf(hash, 'action', ACTIONS, at) ?? 'start',
+    action: readOneOf(hash, 'action', ENVIRONMENT_ACTIONS, at) ?? 'start',
     auto_stop_in: readStop(hash.get('auto_stop_in') ?? null, at),
     deployment_tier: readOneOf(hash, 'deployment_tier', TIERS, at),
   };

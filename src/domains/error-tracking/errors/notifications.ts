@@ -10,7 +10,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { sendMail } from '#platform/mail/mail.ts';
-import { errorWebUrl } from '../model.ts';
+import { ERROR_CHANGES, type ErrorChange, errorWebUrl } from '../model.ts';
 import { type ErrorRow, errorsByIds } from './queries.ts';
 
 /** Mails about errors that a user gets in an hour, over all projects. */
@@ -18,7 +18,11 @@ const HOURLY = { limit: 60, seconds: 3_600 } as const;
 /** Errors that one mail names. */
 const MAX_NAMED = 20;
 
-const HEADINGS = { created: 'New', regressed: 'Occurred again', resolved: 'Resolved' } as const;
+const HEADINGS: Readonly<Record<ErrorChange, string>> = {
+  created: 'New',
+  regressed: 'Occurred again',
+  resolved: 'Resolved',
+};
 
 /** Turns mails about the errors of a project on or off for the caller. @throws DomainError as `requireAbility` */
 export const setErrorNotifications = async (ctx: Context, project: ProjectRow, wanted: boolean): Promise<void> => {
@@ -55,11 +59,7 @@ export const notifyingProjects = async (
 };
 
 /** Mails those who want it, after the transaction. Costs nothing where nobody wants it. */
-export const notifyOfErrors = async (
-  tx: Tx,
-  change: keyof typeof HEADINGS,
-  errorIds: readonly number[],
-): Promise<void> => {
+export const notifyOfErrors = async (tx: Tx, change: ErrorChange, errorIds: readonly number[]): Promise<void> => {
   if (errorIds.length === 0) return;
   const { rows } = await sql<{ project_id: number; error_ids: number[] }>`
     select project_id, array_agg(id order by id)::bigint[] as error_ids from errors
@@ -76,7 +76,7 @@ export const mailAboutErrors = defineJob({
     .object({
       project_id: z.number(),
       error_ids: z.array(z.number()),
-      change: z.enum(['created', 'regressed', 'resolved']),
+      change: z.enum(ERROR_CHANGES),
       actor_id: z.number().nullable(),
     })
     .strict(),
@@ -121,7 +121,7 @@ const findRecipients = async (
 
 const subjectOf = (
   { full_path }: ProjectRow,
-  change: keyof typeof HEADINGS,
+  change: ErrorChange,
   [first]: readonly ErrorRow[],
   count: number,
 ): string =>
@@ -132,7 +132,7 @@ const subjectOf = (
 const textOf = (
   ctx: Context,
   project: ProjectRow,
-  change: keyof typeof HEADINGS,
+  change: ErrorChange,
   errors: readonly ErrorRow[],
   count: number,
 ): string =>

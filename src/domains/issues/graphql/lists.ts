@@ -7,7 +7,7 @@ import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from '../graphql.ts';
-import type { IssueFilter, Named } from '../lists/filter.ts';
+import type { IssueFilter, Named, NoneOrAny } from '../lists/filter.ts';
 import { listIssues, listIssuesBelow } from '../lists.ts';
 import { ISSUE_ORDERS, type IssueOrder, type IssueRow, type IssueState, type IssueType } from '../model.ts';
 import { type IssueCounts, issueCountsByProjectIds } from '../queries.ts';
@@ -147,7 +147,7 @@ const namedOf = (names: Maybe<readonly string[]>): Named | null => {
   return word === 'none' || word === 'any' ? word : names;
 };
 
-const assigneeOf = (given: string): number | 'none' | 'any' => {
+const assigneeOf = (given: string): number | NoneOrAny => {
   const word = given.toLowerCase();
   return word === 'none' || word === 'any' ? word : (numbers([word])?.[0] ?? -1);
 };

@@ -5,8 +5,10 @@ import { containing } from '#platform/db/like.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueOrder, IssueState, IssueType } from '../model.ts';
 
+export type NoneOrAny = 'none' | 'any';
+
 /** A list of names, or `none` or `any`. */
-export type Named = readonly string[] | 'none' | 'any';
+export type Named = readonly string[] | NoneOrAny;
 
 /** Conditions that a filter requires or, under `not`, excludes. */
 interface Conditions {
@@ -17,7 +19,7 @@ interface Conditions {
   readonly milestones?: Named | null | undefined;
   readonly author_id?: number | null | undefined;
   readonly author_username?: string | null | undefined;
-  readonly assignee_id?: number | 'none' | 'any' | null | undefined;
+  readonly assignee_id?: number | NoneOrAny | null | undefined;
   /** Requires one of these users. */
   readonly assignee_usernames?: readonly string[] | null | undefined;
   /** Issues to which the caller gave this emoji; also `none` and `any`. */

@@ -11,6 +11,7 @@ import { orNull } from '#graphql/errors.ts';
 import { loader } from '#graphql/loaders.ts';
 import { selectedNodes } from '#graphql/lookahead.ts';
 import { badRequest } from '#platform/errors.ts';
+import type { SortDirection } from '#platform/paging.ts';
 import { MergeRequestConnection, MergeRequestRef, MergeRequestStateEnum } from '../graphql.ts';
 import type { MergeRequestFilter, MergeRequestOrder } from '../lists/filter.ts';
 import { listMergeRequestsBelow } from '../lists.ts';
@@ -37,7 +38,7 @@ const SORTS = {
   priority_desc: { order_by: 'priority', sort: 'desc' },
   closed_at_asc: { order_by: 'closed_at', sort: 'asc' },
   closed_at_desc: { order_by: 'closed_at', sort: 'desc' },
-} as const satisfies Record<string, { order_by: MergeRequestOrder; sort: 'asc' | 'desc' }>;
+} as const satisfies Record<string, { order_by: MergeRequestOrder; sort: SortDirection }>;
 
 const MergeRequestSort = builder.enumType('MergeRequestSort', {
   values: {

@@ -4,7 +4,15 @@ import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { deploymentsOf } from './deployed.ts';
-import { type Choice, conditions, idOf, lowered, type MergeRequestFilter, type Person } from './filter.ts';
+import {
+  type Choice,
+  conditions,
+  idOf,
+  lowered,
+  type MergeRequestFilter,
+  type NoneOrAny,
+  type Person,
+} from './filter.ts';
 
 /**
  * Returns the ways to find the matches of a filter from an index, most selective first. Empty if no condition of the
@@ -92,5 +100,5 @@ const held = (table: string, person: Person): RawBuilder<unknown> =>
 const choicesOf = <T>(choice: Choice<T> | null | undefined): readonly T[] =>
   choice == null || choice === 'None' || choice === 'Any' ? [] : choice;
 
-const isPerson = (holder: 'None' | 'Any' | Person | null | undefined): holder is Person =>
+const isPerson = (holder: NoneOrAny | Person | null | undefined): holder is Person =>
   holder != null && typeof holder !== 'string';

@@ -22,8 +22,10 @@ export const MERGE_REQUEST_ORDERS = [
 ] as const;
 export type MergeRequestOrder = (typeof MERGE_REQUEST_ORDERS)[number] | 'closed_at';
 
+export type NoneOrAny = 'None' | 'Any';
+
 /** None, any, or one of these. */
-export type Choice<T> = 'None' | 'Any' | readonly T[];
+export type Choice<T> = NoneOrAny | readonly T[];
 
 /** A user by id or name. */
 export interface Person {
@@ -39,7 +41,7 @@ export interface Criteria {
   readonly author?: Person | null | undefined;
   /** Requires all of these. */
   readonly assignees?: Choice<Person> | null | undefined;
-  readonly reviewer?: 'None' | 'Any' | Person | null | undefined;
+  readonly reviewer?: NoneOrAny | Person | null | undefined;
   /** An emoji that the caller has added. */
   readonly my_reaction_emoji?: string | null | undefined;
 }
@@ -202,7 +204,7 @@ export const lowered = (titles: readonly string[]): string[] => [
   ...new Set(titles.map((title) => title.toLowerCase())),
 ];
 
-const anyOrNone = (choice: 'None' | 'Any', rows: RawBuilder<unknown>): Condition =>
+const anyOrNone = (choice: NoneOrAny, rows: RawBuilder<unknown>): Condition =>
   choice === 'Any' ? sql`exists (${rows})` : sql`not exists (${rows})`;
 
 const NAMED_APPROVERS = sql`approval_rule_users v join approval_rules r on r.id = v.rule_id
@@ -215,10 +217,7 @@ const everyOne = (choice: Choice<Person>, rows: RawBuilder<unknown>): Condition[
     ? [anyOrNone(choice, sql`select 1 from ${rows}`)]
     : choice.map((person) => sql`exists (select 1 from ${rows} and v.user_id = ${idOf(person)})`);
 
-const holds = (
-  table: 'merge_request_assignees' | 'merge_request_reviewers',
-  whom: 'None' | 'Any' | Person,
-): Condition => {
+const holds = (table: 'merge_request_assignees' | 'merge_request_reviewers', whom: NoneOrAny | Person): Condition => {
   const rows = sql`select 1 from ${sql.table(table)} held where held.merge_request_id = merge_requests.id`;
   return typeof whom === 'string' ? anyOrNone(whom, rows) : sql`exists (${rows} and held.user_id = ${idOf(whom)})`;
 };

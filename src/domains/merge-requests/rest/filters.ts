@@ -8,6 +8,7 @@ import {
   MERGE_REQUEST_SCOPES,
   type MergeRequestFilter,
   type MergeRequestScope,
+  type NoneOrAny,
   type Person,
 } from '../lists/filter.ts';
 import { MERGE_REQUEST_STATES } from '../model.ts';
@@ -121,7 +122,7 @@ const assigneesOf = ({ assignee_id, assignee_username }: Input<typeof criteria>)
 };
 
 /** `None` and `Any`, case-insensitive. */
-const wordOf = (value: string | undefined): 'None' | 'Any' | null => {
+const wordOf = (value: string | undefined): NoneOrAny | null => {
   const word = value?.toLowerCase();
   return word === 'none' ? 'None' : word === 'any' ? 'Any' : null;
 };
@@ -141,7 +142,7 @@ const peopleOf = (values: readonly string[] | undefined): Choice<Person> | null 
 const personOf = (id: number | undefined, name: string | undefined): Person | null =>
   id === undefined && !name ? null : { id, username: name };
 
-const holderOf = (id: string | undefined, name: string | undefined): 'None' | 'Any' | Person | null => {
+const holderOf = (id: string | undefined, name: string | undefined): NoneOrAny | Person | null => {
   const word = wordOf(id) ?? wordOf(name);
   if (word) return word;
   // 0 has always meant nobody.

@@ -1,15 +1,6 @@
 import { sql } from 'kysely';
 import type { Context, Tx } from '#platform/context.ts';
-
-const REVIEW_STATES = [
-  'unreviewed',
-  'reviewed',
-  'requested_changes',
-  'approved',
-  'unapproved',
-  'review_started',
-] as const;
-export type ReviewState = (typeof REVIEW_STATES)[number];
+import { REVIEW_STATES, type ReviewState } from '../model.ts';
 
 /** Returns the states of the reviews of merge requests: by merge request, then by reviewer. */
 export const reviewStatesByIds = async (

@@ -62,6 +62,9 @@ export interface Prefix {
   readonly isCondition: boolean;
 }
 
+/** Issues and merge requests share lists, drivers and conditions. */
+export type ListedTable = 'issues' | 'merge_requests';
+
 /** A way to find the matches of a list from an index. */
 export interface Driver {
   /** Selects ids. All matches are among them. */
@@ -74,7 +77,7 @@ export interface Driver {
 
 /** The list that a statement reads, of one of the tables that share these orders and places. */
 export interface Wanted<Row = Listed> {
-  readonly table: 'issues' | 'merge_requests';
+  readonly table: ListedTable;
   readonly place: ListPlace;
   readonly order: Order<Row>;
   /** On the row of the table alone. */

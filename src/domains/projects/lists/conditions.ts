@@ -1,6 +1,12 @@
 import { type RawBuilder, sql } from 'kysely';
 import { REPORTER, visibilityLevel } from '#domains/access/model.ts';
-import { openFrom, projectIsMine, projectIsOpen, projectIsVisible } from '#domains/access/policy.ts';
+import {
+  type MembershipLookup,
+  openFrom,
+  projectIsMine,
+  projectIsOpen,
+  projectIsVisible,
+} from '#domains/access/policy.ts';
 import { placesSharedWith } from '#domains/access/roles.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
@@ -11,13 +17,11 @@ import { isGiven, leastHeld, type ProjectFilter, type ProjectOrder, spellingsSlo
 
 // The filter and the rights of the caller as SQL.
 
-/** How the caller's memberships are looked up: for any number of rows, or row by row (access/policy.ts). */
-type Lookup = 'any' | 'each';
-/** How languages are looked up: the same, or so that the language leads to the projects. */
-type LanguageLookup = Lookup | 'lead';
+/** How languages are looked up: as memberships are, or so that the language leads to the projects. */
+type LanguageLookup = MembershipLookup | 'lead';
 
 /** Returns the conditions of the filter and of the caller's rights on the row `projects`. */
-export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup = 'any', of?: Parent) =>
+export const conditions = (actor: Actor, filter: ProjectFilter, lookup: MembershipLookup = 'any', of?: Parent) =>
   sql.join(
     [
       projectIsVisible(actor, 'projects', lookup),
@@ -32,7 +36,7 @@ export const conditions = (actor: Actor, filter: ProjectFilter, lookup: Lookup =
 export const LEAST = sql<number>`${slot('least')}::int`;
 
 /** Requires a role of the caller in the project, if the filter asks for one. */
-export const belonging = (actor: Actor, filter: ProjectFilter, lookup: Lookup): RawBuilder<unknown>[] => {
+export const belonging = (actor: Actor, filter: ProjectFilter, lookup: MembershipLookup): RawBuilder<unknown>[] => {
   if (leastHeld(filter) === 0) return [];
   return [actor.userId === null ? sql`false` : projectIsMine(actor, LEAST, 'projects', lookup)];
 };

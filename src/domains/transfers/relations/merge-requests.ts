@@ -1,4 +1,4 @@
-import { MERGE_REQUEST_STATES, MERGE_STATUSES } from '#domains/merge-requests/model.ts';
+import { MERGE_REQUEST_STATES, MERGE_STATUSES, REVIEW_STATES } from '#domains/merge-requests/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
@@ -94,8 +94,6 @@ const people = (key: string, table: string, more: readonly Column[] = []) =>
     orderBy: 't.user_id',
     columns: [exported('user_id', 't.user_id'), ...more],
   });
-
-const REVIEWS = ['unreviewed', 'reviewed', 'requested_changes', 'approved', 'unapproved', 'review_started'];
 
 export const mergeRequests: Relation = {
   name: 'merge_requests',
@@ -234,9 +232,9 @@ const addPeople = (batch: ImportBatch, writer: IssuableWriter, line: ImportLine,
   if (value.assignee_id !== undefined)
     writer.person('merge_request_assignees', id, batch.people.known(readInteger(value.assignee_id)));
   batch.children(line, value, 'merge_request_reviewers', (user) => {
-    const state = typeof user.state === 'number' ? REVIEWS[user.state] : user.state;
+    const state = typeof user.state === 'number' ? REVIEW_STATES[user.state] : user.state;
     writer.person('merge_request_reviewers', id, known(user), {
-      state: typeof state === 'string' && REVIEWS.includes(state) ? state : 'unreviewed',
+      state: REVIEW_STATES.find((each) => each === state) ?? 'unreviewed',
       created_at: readTime(user.created_at) ?? new Date().toISOString(),
     });
   });

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { RUN_WHEN } from '#domains/ci-config/model.ts';
 import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import {
@@ -118,7 +119,7 @@ const jobColumns: readonly Column[] = [
   integer('exit_code'),
   integer('timeout'),
   flag('interruptible'),
-  word('when', ['on_success', 'on_failure', 'always', 'manual', 'delayed'], {
+  word('when', RUN_WHEN, {
     column: 'run_when',
     otherwise: 'on_success',
   }),
