@@ -119,7 +119,7 @@ const apply = async (model: Model, given: Operation): Promise<void> => {
   const group = at(given.group);
   const source = groupSource(await getGroup(ctx, { id: group }));
   if (given.do === 'delete') {
-    await deleteGroup(ctx, { id: group });
+    await deleteGroup(ctx, group);
     const gone = new Set(groups.filter((each) => model.isBelow(each, group)));
     model.members = model.members.filter((each) => !gone.has(each.group));
     model.shares = model.shares.filter((each) => !gone.has(each.group) && !gone.has(each.with));

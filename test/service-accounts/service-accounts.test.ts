@@ -279,9 +279,45 @@ describe('deleting a service account', () => {
     expect((await admin().get(`/projects/${project.id}/issues/${issue.iid}`)).status).toBe(404);
   });
 
+  it('deletes with hard_delete the groups that only it owns, except the group that it belongs to', async () => {
+    const { owner, group, account, path } = await withIssue();
+    const [alone, shared] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    for (const each of [group, alone, shared]) await app().make.groupMember(each, account, 50);
+    expect((await app().as(owner).delete(`/groups/${alone.id}/members/${owner.id}`)).status).toBe(204);
+    expect((await app().as(owner).delete(path)).status).toBe(409);
+    expect((await app().as(owner).delete(`${path}?hard_delete=true`)).status).toBe(204);
+    expect((await admin().get(`/groups/${alone.id}`)).status).toBe(404);
+    for (const { id } of [group, shared]) expect((await admin().get(`/groups/${id}`)).status).toBe(200);
+  });
+
+  it('is refused while a group has no other Owner but one who is blocked, and deletes nothing', async () => {
+    const { owner, account, issue, project, path } = await withIssue();
+    const [alone, shared] = [await app().make.group({}, owner), await app().make.group({}, owner)];
+    for (const each of [alone, shared]) await app().make.groupMember(each, account, 50);
+    const blocked = await app().make.user();
+    await app().make.groupMember(shared, blocked, 50);
+    for (const { id } of [alone, shared]) {
+      expect((await app().as(owner).delete(`/groups/${id}/members/${owner.id}`)).status).toBe(204);
+    }
+    expect((await admin().post(`/users/${blocked.id}/block`)).status).toBe(201);
+    for (const query of ['', '?hard_delete=true']) {
+      const refused = await app().as(owner).delete(`${path}${query}`);
+      expect([refused.status, refused.body]).toEqual([
+        409,
+        { message: 'User cannot be removed while is the sole-owner of a group' },
+      ]);
+    }
+    for (const { id } of [alone, shared]) expect((await admin().get(`/groups/${id}`)).status).toBe(200);
+    expect((await admin().get(`/projects/${project.id}/issues/${issue.iid}`)).status).toBe(200);
+    expect((await admin().post(`/users/${blocked.id}/unblock`)).status).toBe(201);
+    expect((await app().as(owner).delete(`${path}?hard_delete=true`)).status).toBe(204);
+    expect((await admin().get(`/groups/${alone.id}`)).status).toBe(404);
+    expect((await admin().get(`/groups/${shared.id}`)).status).toBe(200);
+  });
+
   it('happens with its group', async () => {
-    const { owner, group, account, token } = await withIssue();
-    await removeGroup(app().context(owner), { id: group.id });
+    const { group, account, token } = await withIssue();
+    await removeGroup(app().context(), group.id);
     await app().settle();
     expect((await withToken(token).get('/user')).status).toBe(401);
     expect((await admin().get(`/users/${account.id}`)).status).toBe(404);

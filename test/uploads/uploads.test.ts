@@ -20,7 +20,7 @@ const filesIn = async (folder: string) => {
   return keys;
 };
 
-const removeForGood = ({ id }: { readonly id: number }) => removeGroup(app().context(), { id });
+const removeForGood = ({ id }: { readonly id: number }) => removeGroup(app().context(), id);
 
 interface Place {
   readonly kind: 'group' | 'project';

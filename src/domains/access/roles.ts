@@ -188,20 +188,22 @@ export const groupsOwned = (userId: number | RawBuilder<number>): RawBuilder<num
   select n.id from members m join namespaces n on n.id = m.namespace_id and n.parent_id is null
   where m.user_id = ${userId} and m.access_level = ${sql.lit(OWNER)} and ${isUnexpired('m')}`;
 
-/**
- * Selects the memberships `o` of the Owners of these groups, an array, who can act today. An Owner who is blocked, or
- * whose membership has expired, is none to rely on.
- */
-export const actingOwners = (groups: RawBuilder<unknown>): RawBuilder<{ id: number }> => sql<{ id: number }>`
-  select o.id from members o join users holder on holder.id = o.user_id and holder.state = 'active'
+/** Selects the memberships `o` of the Owners of these groups, an array, that are valid today. */
+const owners = (groups: RawBuilder<unknown>): RawBuilder<{ id: number }> => sql<{ id: number }>`
+  select o.id from members o join users holder on holder.id = o.user_id
   where o.namespace_id = any (${groups}) and o.access_level = ${sql.lit(OWNER)} and ${isUnexpired('o')}`;
 
+/** Selects those of `owners` who can act. An Owner who is blocked is none to rely on. */
+export const actingOwners = (groups: RawBuilder<unknown>): RawBuilder<{ id: number }> =>
+  sql<{ id: number }>`${owners(groups)} and holder.state = 'active'`;
+
+/** Selects the ids of the top-level groups that have none of `others` but the user. */
+const groupsOwnedWithout = (others: typeof owners, userId: number | RawBuilder<number>): RawBuilder<number> =>
+  sql<number>`${groupsOwned(userId)} and not exists (${others(sql`array[m.namespace_id]`)} and o.user_id <> ${userId})`;
+
 /** Selects the ids of the top-level groups that have no acting Owner but the user. The id may be a column. */
-export const groupsOwnedAlone = (userId: number | RawBuilder<number>): RawBuilder<number> => sql<number>`
-  ${groupsOwned(userId)} and not exists (${actingOwners(sql`array[m.namespace_id]`)} and o.user_id <> ${userId})`;
+export const groupsOwnedAlone = (userId: number | RawBuilder<number>): RawBuilder<number> =>
+  groupsOwnedWithout(actingOwners, userId);
 
 /** Selects those of `groupsOwnedAlone` that have no other Owner at all, not even one who is blocked. */
-export const groupsOwnedByNobodyElse = (userId: number): RawBuilder<number> => sql<number>`
-  ${groupsOwned(userId)} and not exists (
-    select from members o where o.namespace_id = m.namespace_id and o.access_level = ${sql.lit(OWNER)}
-      and o.user_id <> ${userId} and ${isUnexpired('o')})`;
+export const groupsOwnedByNobodyElse = (userId: number): RawBuilder<number> => groupsOwnedWithout(owners, userId);

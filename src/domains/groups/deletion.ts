@@ -38,8 +38,8 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionO
     if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== group.full_path) {
       throw badRequest('`full_path` is incorrect. You must enter the complete path for the group.');
     }
-    if (options.permanentlyRemove) return removeTree(tx, group);
-    if (days === 0) return removeTree(tx, group);
+    if (options.permanentlyRemove) return removeTree(tx, group.id);
+    if (days === 0) return removeTree(tx, group.id);
     if (isMarked) throw badRequest('Group has been already marked for deletion');
     await setMark(tx, group, true);
   });
@@ -61,12 +61,12 @@ export const restoreGroup = async (ctx: Context, id: IdOrPath): Promise<GroupRow
   });
 };
 
-/** Removes a group at once, regardless of the settings. @throws DomainError `not_found`, `forbidden` */
-export const removeGroup = async (ctx: Context, id: IdOrPath): Promise<void> => {
-  const group = await getGroup(ctx, id);
-  requireGroupAbility(ctx, group, 'remove_group');
-  await ctx.transaction(async (tx) => removeTree(tx, await lockMark(tx, group)));
-};
+/**
+ * Removes a group at once, regardless of the settings. The caller of this function decides that the group goes.
+ *
+ * @throws DomainError `not_found`
+ */
+export const removeGroup = (ctx: Context, id: number): Promise<void> => ctx.transaction((tx) => removeTree(tx, id));
 
 /** Removes the groups whose delay has passed, each in its own transaction. For the job. */
 export const removeDueGroups = async (ctx: Context): Promise<void> => {
@@ -81,12 +81,12 @@ export const removeDueGroups = async (ctx: Context): Promise<void> => {
       // It may have been restored, or deleted with a group above it.
       const group = await tx.db
         .selectFrom('namespaces')
-        .select(['id', 'parent_id'])
+        .select('id')
         .where('id', '=', id)
         .where(isDue)
         .forUpdate()
         .executeTakeFirst();
-      if (group) await removeTree(tx, group);
+      if (group) await removeTree(tx, group.id);
     });
     await removal.catch((error: unknown) => failures.push(error));
   }
@@ -122,11 +122,12 @@ const setMark = async (tx: Tx, group: GroupRow, marked: boolean): Promise<void> 
   tx.emit(marked ? groupMarkedForDeletion : groupRestored, { ...groupScope(group), payload });
 };
 
-const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Promise<void> => {
-  const ids = await lockTree(tx, found.id);
-  if (ids.length === 0) throw notFound('Group');
+const removeTree = async (tx: Tx, id: number): Promise<void> => {
+  const ids = await lockTree(tx, id);
   const inTree = sql<boolean>`id = any (${ids}::bigint[])`;
   const groups = await tx.db.selectFrom('namespaces').selectAll().where(inTree).execute();
+  const removed = groups.find((group) => group.id === id);
+  if (!removed) throw notFound('Group');
   const projects = await beforeProjectsAreDeleted(tx, ids);
   // Members of the removed groups lose access to everything that was shared with these groups.
   const sharing = await tx.db
@@ -135,8 +136,8 @@ const removeTree = async (tx: Tx, found: Pick<GroupRow, 'id' | 'parent_id'>): Pr
     .distinct()
     .where(sql<boolean>`shared_with_id = any (${ids}::bigint[]) and namespace_id <> all (${ids}::bigint[])`)
     .execute();
-  const parent = found.parent_id === null ? undefined : await lockNamespace(tx, found.parent_id);
-  await tx.db.deleteFrom('namespaces').where('id', '=', found.id).execute();
+  const parent = removed.parent_id === null ? undefined : await lockNamespace(tx, removed.parent_id);
+  await tx.db.deleteFrom('namespaces').where('id', '=', id).execute();
   for (const { avatar_key } of groups) removeAvatar(tx, avatar_key);
   if (sharing.length > 0) {
     await refreshAccess(

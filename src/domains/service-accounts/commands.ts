@@ -85,11 +85,13 @@ export const removeServiceAccount = (
     tx.emit(serviceAccountDeleted, serviceAccountEvent(user, group));
   });
 
-/** Deletes the groups that only this account owns, as it could itself, but never the group it belongs to. */
-const deleteOwnGroups = async (tx: Tx, { id, username }: UserRow, holder: GroupRow | null): Promise<void> => {
+/**
+ * Deletes the groups that only this account owns, but never the group it belongs to. The caller may be no member of
+ * these groups.
+ */
+const deleteOwnGroups = async (tx: Tx, { id }: UserRow, holder: GroupRow | null): Promise<void> => {
   const { rows } = await sql<{ id: number }>`${groupsOwnedByNobodyElse(id)} order by n.id`.execute(tx.db);
-  const asAccount: Tx = { ...tx, actor: { ...tx.actor, userId: id, username, isAdmin: false } };
-  for (const group of rows) if (group.id !== holder?.id) await removeGroup(asAccount, { id: group.id });
+  for (const group of rows) if (group.id !== holder?.id) await removeGroup(tx, group.id);
 };
 
 /** Creates a token for a service account. @throws as `getServiceAccount`, `invalid` by attribute */
