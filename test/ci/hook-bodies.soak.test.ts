@@ -133,6 +133,22 @@ describe('hooks', () => {
     ]);
   });
 
+  it('get no events of pipelines and jobs of blocked users', async () => {
+    const scene = await pipelineScene(app(), 'a: {script: [x]}');
+    const { id } = await scene.newest();
+    await scene.finish(id, 'a');
+    const states = { active: true, deactivated: true, blocked: false, ldap_blocked: false, banned: false };
+    for (const [state, isSent] of Object.entries(states)) {
+      const { db } = app().hub.services;
+      await db.updateTable('users').set({ state }).where('id', '=', scene.owner.id).execute();
+      for (const kind of ['pipeline.updated', 'job.updated']) {
+        const sent = await bodies(scene, kind);
+        expect(sent.length).toBeGreaterThan(0);
+        expect([state, kind, new Set(sent.map((body) => body !== null))]).toEqual([state, kind, new Set([isSent])]);
+      }
+    }
+  });
+
   it('get each status of a pipeline, with its variables, its source and its merge request', async () => {
     const scene = await familyScene();
     await scene.create({ variables: [{ key: 'A', value: '1' }] });

@@ -2,6 +2,7 @@ import { nameWithNamespace } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { type HookedProject, hookProjectCore, hookPushRepository } from '#domains/projects/webhook.ts';
 import { hookCommit } from '#domains/repositories/webhook.ts';
+import { isBlocked } from '#domains/users/model.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
@@ -175,7 +176,10 @@ const twins = (name: string, time: string | null) => ({ [name]: hookTime(time), 
 
 const MAX_BUILDS = 1_000;
 
-/** The body of a pipeline event, with its builds but without reported statuses. */
+/**
+ * The body of a pipeline event, with its builds but without reported statuses. Null if the pipeline is of a blocked user
+ * (reference: webhooks §3).
+ */
 export const pipelineEventBody = async (
   ctx: Context,
   event: Pick<EventRow, 'project_id'>,
@@ -188,18 +192,20 @@ export const pipelineEventBody = async (
     ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]),
     listJobsBelow(ctx, 'pipeline', { kinds: ['build'], retried: false }).rows([pipeline.id], { limit: MAX_BUILDS }),
   ]);
+  const user = people.get(pipeline.user_id ?? 0) ?? null;
+  if (user && isBlocked(user)) return null;
   const builds = jobs.get(pipeline.id) ?? [];
   const facts = {
     pipeline: { ...pipeline, project_path: project.full_path },
     project,
-    user: people.get(pipeline.user_id ?? 0) ?? null,
+    user,
     commit,
     relatives: await hookRelatives(ctx, pipeline.id, builds),
   };
   return pipelineBody(ctx, facts, builds);
 };
 
-/** The body of a job event. Null if the job is gone. */
+/** The body of a job event. Null if the job is gone, or is of a blocked user (reference: webhooks §3). */
 export const jobEventBody = async (
   ctx: Context,
   event: Pick<EventRow, 'project_id'>,
@@ -213,8 +219,8 @@ export const jobEventBody = async (
     hookRelatives(ctx, job.pipeline_id, [job]),
   ]);
   const pipeline = pipelines.get(job.pipeline_id);
-  if (!project || !pipeline) return null;
-  const commits = await ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]);
   const user = people.get(job.user_id ?? 0) ?? null;
+  if (!project || !pipeline || (user && isBlocked(user))) return null;
+  const commits = await ctx.services.git.readCommits(project.disk_path, pipeline.sha === null ? [] : [pipeline.sha]);
   return jobBody(ctx, { pipeline, project, user, commit: commits[0] ?? null, relatives }, job, retries);
 };

@@ -32,6 +32,13 @@ export const refusalOf = (user: { readonly state: string }): string | null => {
   return state === undefined ? 'Your account is not active.' : REFUSALS[state];
 };
 
+/**
+ * Whether an administrator closed the account or has not opened it yet. Deactivated accounts are not blocked: their users
+ * open them again by signing in.
+ */
+export const isBlocked = ({ state }: { readonly state: string }): boolean =>
+  state !== 'deactivated' && refusalOf({ state }) !== null;
+
 /** The page on which administrators decide about accounts that wait for approval. */
 export const APPROVALS_PATH = '/admin/users/pending';
 
