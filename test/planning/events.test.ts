@@ -164,6 +164,26 @@ describe('planning events', () => {
     });
   });
 
+  it('sends no hook an issue that became confidential after the comment or emoji', async () => {
+    const { path, project, owner, guest } = await makeScene(app());
+    await owner.post(`${path}/issues`, { title: 'open' });
+    const { body: note } = await guest.post(`${path}/issues/1/notes`, { body: 'seen' });
+    await guest.post(`${path}/issues/1/award_emoji`, { name: 'thumbsup' });
+    await guest.post(`${path}/issues/1/notes/${note.id}/award_emoji`, { name: 'heart' });
+    await owner.put(`${path}/issues/1`, { confidential: true, description: 'the secret' });
+    for (const kind of ['note.created', 'award_emoji.created']) {
+      const late = await hookOf(project.id, kind);
+      expect([late.trigger, late.body]).toEqual([kind === 'note.created' ? 'note_events' : 'emoji_events', null]);
+    }
+    await guest.delete(`${path}/issues/1/notes/${note.id}`);
+    await owner.post(`${path}/issues/1/notes`, { body: 'hushed' });
+    const hushed = await hookOf(project.id, 'note.created');
+    expect(hushed.trigger).toBe('confidential_note_events');
+    expect(hushed.body).toMatchObject({ issue: { description: 'the secret' }, object_attributes: { note: 'hushed' } });
+    await owner.put(`${path}/issues/1`, { confidential: false });
+    expect((await hookOf(project.id, 'note.created')).body).toMatchObject({ issue: { confidential: false } });
+  });
+
   it('reports milestones and labels', async () => {
     const { path, project, owner } = await makeScene(app());
     const { body } = await owner.post(`${path}/milestones`, { title: 'm', due_date: '2030-01-01' });

@@ -57,7 +57,7 @@ export const emojiBody = (
   ...awarded.objects,
 });
 
-/** The body for an event; null if the subject has been deleted. */
+/** The body for an event; null if there is no subject to show (`hookSubject`). */
 export const awardBody =
   (action: 'award' | 'revoke') =>
   async (ctx: Context, event: EventRow, award: AwardPayload): Promise<Record<string, unknown> | null> => {
@@ -72,11 +72,11 @@ export const awardBody =
 const findAwarded = async (
   ctx: Context,
   project: HookedProject,
-  { awardable_kind: kind, awardable_id: id }: AwardPayload,
+  { awardable_kind: kind, awardable_id: id, is_confidential }: AwardPayload,
 ): Promise<Awarded | null> => {
   try {
     const { noteable, note } = await getAwardableById(ctx, kind, id);
-    const subject = await hookSubject(ctx, project, noteable.kind, noteable.id);
+    const subject = await hookSubject(ctx, project, noteable.kind, noteable.id, is_confidential);
     if (!subject) return null;
     const url = noteableWebUrl(ctx, project, noteable.kind, noteable.iid);
     return {

@@ -24,7 +24,7 @@ import { type NoteableKind, noteableType, noteableWebUrl } from './noteable.ts';
 /** The subject of a comment, as comment bodies include it. */
 type Subject = { readonly [kind in NotePayload['noteable_kind']]?: Record<string, unknown> };
 
-/** The body of comment events (reference: webhooks §3); null if the subject has been deleted. */
+/** The body of comment events (reference: webhooks §3); null if there is no subject to show (`hookSubject`). */
 export const noteBody =
   (action: 'create' | 'update') =>
   async (ctx: Context, event: EventRow, note: NotePayload): Promise<Record<string, unknown> | null> => {
@@ -37,9 +37,9 @@ export const noteBody =
 const subjectOf = async (
   ctx: Context,
   project: HookedProject & Pick<ProjectRow, 'disk_path'>,
-  { noteable_kind, noteable_id, commit_id }: NotePayload,
+  { noteable_kind, noteable_id, commit_id, is_confidential }: NotePayload,
 ): Promise<Subject | null> => {
-  if (noteable_kind !== 'commit') return hookSubject(ctx, project, noteable_kind, noteable_id ?? 0);
+  if (noteable_kind !== 'commit') return hookSubject(ctx, project, noteable_kind, noteable_id ?? 0, is_confidential);
   const [commit] = await ctx.services.git.readCommits(project.disk_path, [commit_id ?? '']);
   return commit ? { commit: hookCommit(ctx, project, commit) } : null;
 };
@@ -125,15 +125,20 @@ const commentedUrl = (
     ? commitWebUrl(ctx, project, commit_id ?? '')
     : noteableWebUrl(ctx, project, noteable_kind, noteable_iid ?? 0);
 
-/** Null if it does not exist. */
+/**
+ * Returns the subject as it is now. Null if it does not exist, or is an issue that became confidential after an event that
+ * was not: hooks that hear only of open issues must not get its present text.
+ */
 export const hookSubject = async (
   ctx: Context,
   project: HookedProject,
   kind: NoteableKind,
   id: number,
+  isConfidential: boolean,
 ): Promise<Subject | null> => {
   if (kind === 'issue') {
     const issue = (await issuesByIds(ctx, [id])).get(id);
+    if (issue?.confidential && !isConfidential) return null;
     return issue ? { issue: hookIssue(ctx, project, await snapshotOf(ctx, issue)) } : null;
   }
   const facts = await mergeRequestFacts(ctx, id);

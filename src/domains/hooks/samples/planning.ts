@@ -83,7 +83,7 @@ const newestNote = async (scene: Scene): Promise<Body | null> => {
   const found = await newestIn(scene, 'notes', 'issues_access_level', { where });
   if (!found) return null;
   const { noteable, note } = await getNoteById(ctx, found.id);
-  const subject = await hookSubject(ctx, noteable.project, noteable.kind, noteable.id);
+  const subject = await hookSubject(ctx, noteable.project, noteable.kind, noteable.id, false);
   if (!subject) return null;
   const payload = payloadOf(noteable, note);
   return noteBodyIn(ctx, noteable.project, { note: payload, subject, action: 'create', actor_id: note.author_id });
