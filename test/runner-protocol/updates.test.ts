@@ -125,6 +125,33 @@ describe('the state of a job', () => {
     expect((await statusOf(app(), other.job.id)).status).toBe('running');
   });
 
+  it('is a failure, and the runner stops, once the user is blocked', async () => {
+    const { protocol, job, owner, maintainer, people, path } = await running();
+    await db().updateTable('jobs').set({ user_id: people.maintainer.id }).where('id', '=', job.id).execute();
+    const root = app().as(app().root);
+    const artifacts = () => {
+      const form = new FormData();
+      form.set('file', new Blob(['x']), 'artifacts.zip');
+      return app().anonymous.post(`/jobs/${job.id}/artifacts`, form, { 'job-token': job.token });
+    };
+    expect((await protocol.patch(job, 0, bytes('one\n'))).status).toBe(202);
+    expect((await root.post(`/users/${people.maintainer.id}/block`)).status).toBe(201);
+    expect((await artifacts()).status).toBe(403);
+    expect((await statusOf(app(), job.id)).status).toBe('running');
+    const reports = [await protocol.patch(job, 4, bytes('two\n')), await protocol.update(job, { state: 'success' })];
+    expect(reports.map(({ status, headers }) => [status, headers.get('job-status')])).toEqual(
+      Array(2).fill([403, 'failed']),
+    );
+    expect((await owner.get(`${path}/jobs/${job.id}`)).body).toMatchObject({
+      status: 'failed',
+      failure_reason: 'user_blocked',
+    });
+    // The job has ended: it stays so when the user may act again.
+    expect((await root.post(`/users/${people.maintainer.id}/unblock`)).status).toBe(201);
+    expect((await maintainer.get(`${path}/jobs/${job.id}/trace`)).body).toBe('one\n');
+    expect((await protocol.update(job, { state: 'running' })).status).toBe(403);
+  });
+
   it('sets the coverage from the last match in the log', async () => {
     const { protocol, job, owner, path } = await running({ name: 'a', coverage: 'TOTAL\\s+(\\d+\\.\\d+)%' });
     const text = `TOTAL 10.5%\n${'x'.repeat(100)}\nTOTAL  87.25%\nbye\n`;

@@ -174,8 +174,8 @@ interface LockedJob extends EventScopeColumns {
 }
 
 /**
- * Returns the job if it is running and has this token. Until the transaction ends the job cannot end, and its pipeline
- * cannot be unlocked.
+ * Returns the job if it is running, has this token, and its user is not blocked. Until the transaction ends the job
+ * cannot end, and its pipeline cannot be unlocked.
  *
  * @throws DomainError `forbidden`
  */
@@ -185,6 +185,7 @@ const lockJob = async (tx: Tx, { job_id, token }: Pick<UploadRequest, 'job_id' |
     from jobs j join pipelines pipeline on pipeline.id = j.pipeline_id
       join projects p on p.id = j.project_id join namespaces n on n.id = p.namespace_id
     where j.id = ${job_id} and j.token_digest = ${digestToken(token)} and j.status in ('running', 'canceling')
+      and not exists (select from users u where u.id = j.user_id and u.state <> 'active')
     for share of pipeline, j`.execute(tx.db);
   const [job] = rows;
   if (!job) throw forbidden('Job is not processing on runner');

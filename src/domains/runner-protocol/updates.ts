@@ -19,17 +19,25 @@ export interface RunningJob {
 /** Contacts are recorded at most this often. A silent job fails after an hour. */
 const CONTACT_MS = 5 * 60_000;
 
-/** Returns the running job with this id and token; null if there is none. Tokens end with their jobs. */
+/**
+ * Returns the running job with this id and token; null if there is none. Tokens end with their jobs. A job whose user was
+ * blocked meanwhile fails here, as it does when it is handed out.
+ */
 export const findRunningJob = async (ctx: Context, id: number, token: string): Promise<RunningJob | null> => {
   const row = await ctx.db
     .selectFrom('jobs')
-    .select(['id', 'status', 'options', 'contacted_at'])
-    .where('token_digest', '=', digestToken(token))
-    .where('id', '=', id)
-    .where('status', 'in', ['running', 'canceling'])
+    .leftJoin('users', 'users.id', 'jobs.user_id')
+    .select(['jobs.id', 'jobs.status', 'jobs.options', 'jobs.contacted_at', 'users.state as user_state'])
+    .where('jobs.token_digest', '=', digestToken(token))
+    .where('jobs.id', '=', id)
+    .where('jobs.status', 'in', ['running', 'canceling'])
     .executeTakeFirst();
   if (!row) return null;
-  const { contacted_at, ...job } = row;
+  const { contacted_at, user_state, ...job } = row;
+  if (user_state !== null && user_state !== 'active') {
+    await ctx.transaction((tx) => finishJob(tx, id, { status: 'failed', failure_reason: 'user_blocked' }));
+    return null;
+  }
   const is_silent = contacted_at === null || ctx.clock.now().getTime() - Date.parse(contacted_at) > CONTACT_MS;
   if (is_silent) await recordContact(ctx, id);
   return { ...job, is_silent };
