@@ -211,6 +211,7 @@ projectField('starCount', ['star_count'], (t) => t.exposeInt('star_count', { nul
 projectField('forksCount', ['forks_count'], (t) => t.exposeInt('forks_count', { nullable: false }));
 projectField('openIssuesCount', [...JUDGED, 'open_issues_count'], (t) =>
   t.int({
+    description: 'The same number for everyone who can read issues: confidential ones are not counted.',
     resolve: (project, _args, ctx) => (can(ctx, project, 'read_issue') ? project.open_issues_count : null),
   }),
 );

@@ -100,7 +100,10 @@ export const projectRecord = z
     import_type: text,
     import_status: z.string(),
     import_error: text,
-    open_issues_count: z.int().nullable(),
+    open_issues_count: z
+      .int()
+      .nullable()
+      .describe('The same number for everyone who can read issues: confidential ones are not counted.'),
     issues_access_level: level,
     repository_access_level: level,
     merge_requests_access_level: level,
