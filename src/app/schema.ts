@@ -99,6 +99,7 @@ import '#domains/merge-requests/graphql/approval-rules.ts';
 import '#domains/merge-requests/graphql/blocks.ts';
 import '#domains/merge-requests/graphql/counts.ts';
 import '#domains/merge-requests/graphql/diffs.ts';
+import '#domains/merge-requests/graphql/fields.ts';
 import '#domains/merge-requests/graphql/lists.ts';
 import '#domains/merge-requests/graphql/merge-box.ts';
 import '#domains/merge-requests/graphql/merging.ts';

@@ -1,32 +1,19 @@
 import { PipelineConnection, PipelineRef } from '#domains/ci/graphql.ts';
-import { LabelConnection, LabelRef, loadMergeRequestLabels } from '#domains/labels/graphql.ts';
-import { loadHtml } from '#domains/markdown/graphql.ts';
-import { loadMilestone, MilestoneRef } from '#domains/milestones/graphql.ts';
 import { taskCompletion } from '#domains/planning/tasks.ts';
 import { humanDuration } from '#domains/planning/time-tracking.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
 import { can, type ProjectAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
-import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
-import { gid } from '#graphql/ids.ts';
+import type { ConnectionArguments } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import { canUpdateMergeRequest } from './commands.ts';
 import { DETAILED_MERGE_STATUSES, mergeabilityByIds } from './mergeability.ts';
 import { AUTO_MERGE_STRATEGY } from './merging/auto-merge.ts';
-import {
-  descriptionProse,
-  fullReference,
-  MERGE_REQUEST_STATES,
-  mergeRequestWebUrl,
-  shownMergeStatus,
-  squashOnMerge,
-  stateOf,
-  titleProse,
-} from './model.ts';
+import { MERGE_REQUEST_STATES, shownMergeStatus, squashOnMerge } from './model.ts';
 import {
   discussionCountsByMergeRequestIds,
   headPipelinesByIds,
@@ -37,7 +24,10 @@ import {
 } from './queries.ts';
 import { diffsByMergeRequestIds, type MergeRequestDiffRow } from './versions/queries.ts';
 
-/** A merge request. Downstream domains add fields with `builder.objectField(MergeRequestRef, ...)`. */
+/**
+ * A merge request. Downstream domains add fields with `builder.objectField(MergeRequestRef, ...)`. These read the whole
+ * row; `mergeRequestField` (graphql/columns.ts) declares what a field reads.
+ */
 export const MergeRequestRef = builder.objectRef<MergeRequestRow>('MergeRequest');
 export const MergeRequestConnection = builder.connectionObject(
   { type: MergeRequestRef, name: 'MergeRequestConnection' },
@@ -128,92 +118,23 @@ const withPipelines = async (ctx: Context, projectId: number): Promise<ProjectRo
   return project && can(ctx, project, 'read_pipeline') ? project : null;
 };
 
-const statsOf = async (ctx: Context, { id }: MergeRequestRow): Promise<MergeRequestStats> =>
-  (await loadStats(ctx, id)) ?? {
-    id,
-    assignee_ids: [],
-    reviewer_ids: [],
-    approver_ids: [],
-    upvotes: 0,
-    downvotes: 0,
-    user_notes_count: 0,
-    total_time_spent: 0,
-  };
-
 MergeRequestRef.implement({
   description: 'A merge request: commits of one branch to be merged into another.',
   fields: (t) => {
-    const person = (column: 'author_id' | 'merge_user_id' | 'closed_by_id') =>
+    const person = (column: 'merge_user_id' | 'closed_by_id') =>
       t.field({
         type: UserRef,
         nullable: true,
         resolve: (row, _args, ctx) => (row[column] === null ? null : loadUser.find(ctx, row[column])),
       });
-    const people = (column: 'assignee_ids' | 'approver_ids') =>
-      t.connection(
-        {
-          type: UserRef,
-          resolve: (row, args, ctx, info) =>
-            connection(args, info, async (page) => {
-              const ids = (await statsOf(ctx, row))[column];
-              const users = await Promise.all(ids.map((id) => loadUser(ctx, id)));
-              return pageOfAll(
-                page,
-                users.filter((user) => user !== null),
-                (user) => [user.id],
-              );
-            }),
-        },
-        UserConnection,
-      );
-    const stat = (of: (stats: MergeRequestStats) => number) =>
-      t.int({ nullable: false, resolve: async (row, _args, ctx) => of(await statsOf(ctx, row)) });
     return {
-      id: t.id({ nullable: false, resolve: ({ id }) => gid('MergeRequest', id) }),
-      iid: t.string({ nullable: false, resolve: ({ iid }) => String(iid) }),
-      title: t.exposeString('title', { nullable: false }),
-      description: t.exposeString('description'),
-      titleHtml: t.string({ resolve: (row, _args, ctx) => loadHtml(ctx, titleProse(row)) }),
-      descriptionHtml: t.string({ resolve: (row, _args, ctx) => loadHtml(ctx, descriptionProse(row)) }),
-      state: t.field({ type: MergeRequestStateEnum, nullable: false, resolve: stateOf }),
-      draft: t.exposeBoolean('draft', { nullable: false }),
-      sourceBranch: t.exposeString('source_branch', { nullable: false }),
-      targetBranch: t.exposeString('target_branch', { nullable: false }),
       sourceProject: t.field({
         type: ProjectRef,
         resolve: ({ source_project_id: id }, _args, ctx) => (id === null ? null : loadProject(ctx, id)),
       }),
       sourceProjectId: t.exposeInt('source_project_id'),
-      targetProject: t.field({
-        type: ProjectRef,
-        resolve: ({ project_id }, _args, ctx) => loadProject(ctx, project_id),
-      }),
-      targetProjectId: t.exposeInt('project_id', { nullable: false }),
-      project: t.field({ type: ProjectRef, resolve: ({ project_id }, _args, ctx) => loadProject(ctx, project_id) }),
-      projectId: t.exposeInt('project_id', { nullable: false }),
-      author: person('author_id'),
       mergeUser: person('merge_user_id'),
       closedBy: person('closed_by_id'),
-      assignees: people('assignee_ids'),
-      approvedBy: people('approver_ids'),
-      labels: t.connection(
-        {
-          type: LabelRef,
-          resolve: (row, args, ctx, info) =>
-            connection(args, info, async (page) =>
-              pageOfAll(page, (await loadMergeRequestLabels(ctx, row.id)) ?? [], (label) => [label.title, label.id]),
-            ),
-        },
-        LabelConnection,
-      ),
-      milestone: t.field({
-        type: MilestoneRef,
-        resolve: ({ milestone_id: id }, _args, ctx) => (id === null ? null : loadMilestone(ctx, id)),
-      }),
-      createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
-      updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
-      mergedAt: t.expose('merged_at', { type: 'Time' }),
-      closedAt: t.expose('closed_at', { type: 'Time' }),
       preparedAt: t.expose('prepared_at', { type: 'Time' }),
       mergeStatusEnum: t.field({
         type: MergeStatusEnum,
@@ -275,27 +196,10 @@ MergeRequestRef.implement({
         resolve: ({ description }) => taskCompletion(description),
       }),
       timeEstimate: t.exposeInt('time_estimate', { nullable: false }),
-      totalTimeSpent: stat((stats) => stats.total_time_spent),
       humanTimeEstimate: t.string({ resolve: ({ time_estimate }) => humanDuration(time_estimate) }),
-      humanTotalTimeSpent: t.string({
-        resolve: async (row, _args, ctx) => humanDuration((await statsOf(ctx, row)).total_time_spent),
-      }),
-      upvotes: stat((stats) => stats.upvotes),
-      downvotes: stat((stats) => stats.downvotes),
-      userNotesCount: stat((stats) => stats.user_notes_count),
       userDiscussionsCount: t.int({
         nullable: false,
         resolve: async ({ id }, _args, ctx) => (await loadDiscussionCount(ctx, id)) ?? 0,
-      }),
-      webUrl: t.string({ nullable: false, resolve: (row, _args, ctx) => mergeRequestWebUrl(ctx, row) }),
-      webPath: t.string({
-        nullable: false,
-        resolve: ({ iid, project_path }) => `/${project_path}/-/merge_requests/${iid}`,
-      }),
-      reference: t.string({
-        nullable: false,
-        args: { full: t.arg.boolean({ defaultValue: false }) },
-        resolve: (row, { full }) => (full ? fullReference(row) : `!${row.iid}`),
       }),
       userPermissions: t.field({
         type: MergeRequestPermissions,

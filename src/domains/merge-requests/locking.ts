@@ -1,4 +1,4 @@
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { lockMergeRequest, type MergeRequestRow } from './queries.ts';

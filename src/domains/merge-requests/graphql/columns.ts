@@ -1,57 +1,24 @@
-import { loadUser } from '#domains/users/graphql.ts';
+import { ObjectFieldBuilder, type ObjectFieldThunk } from '@pothos/core';
+import { builder, type Types } from '#graphql/builder.ts';
 import type { Selection } from '#graphql/lookahead.ts';
-import type { TextFields } from '#graphql/text-rows.ts';
-import type { MergeRequestColumn } from '../queries.ts';
+import { MergeRequestRef } from '../graphql.ts';
+import type { MergeRequestColumn, MergeRequestRow } from '../queries.ts';
 
-/** The columns that each field of MergeRequest reads. Fields that are not listed read the whole row. */
-const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([
-  ['__typename', []],
-  ['id', ['id']],
-  ['iid', ['iid']],
-  ['title', ['title']],
-  ['description', ['description']],
-  ['titleHtml', ['title', 'project_id']],
-  ['descriptionHtml', ['description', 'project_id']],
-  ['state', ['state']],
-  ['draft', ['draft']],
-  ['sourceBranch', ['source_branch']],
-  ['targetBranch', ['target_branch']],
-  ['projectId', ['project_id']],
-  ['targetProjectId', ['project_id']],
-  ['project', ['project_id']],
-  ['author', ['author_id']],
-  ['milestone', ['milestone_id']],
-  ['labels', ['id']],
-  ['assignees', ['id']],
-  ['reviewers', ['id']],
-  ['createdAt', ['created_at']],
-  ['updatedAt', ['updated_at']],
-  ['mergedAt', ['merged_at']],
-  ['closedAt', ['closed_at']],
-  ['webUrl', ['iid', 'project_path']],
-  ['webPath', ['iid', 'project_path']],
-  ['reference', ['iid', 'project_path']],
-  ['upvotes', ['id']],
-  ['downvotes', ['id']],
-  ['userNotesCount', ['id']],
-]);
-/** The fields that are plain columns, so that lists of them pass as text. */
-export const plainFields: TextFields = {
-  iid: { column: 'iid', as: 'quoted' },
-  title: { column: 'title', as: 'string' },
-  description: { column: 'description', as: 'string' },
-  // The values of the enum are those of the column.
-  state: { column: 'state', as: 'quoted' },
-  draft: { column: 'draft', as: 'raw' },
-  sourceBranch: { column: 'source_branch', as: 'string' },
-  targetBranch: { column: 'target_branch', as: 'string' },
-  projectId: { column: 'project_id', as: 'raw' },
-  targetProjectId: { column: 'project_id', as: 'raw' },
-  author: { column: 'author_id', as: 'slot', load: loadUser },
+const columnsOfField = new Map<string, readonly MergeRequestColumn[]>([['__typename', []]]);
+
+/** Adds a field to MergeRequest that can read only these columns, so that lists select no more. */
+export const mergeRequestField = <const Column extends MergeRequestColumn>(
+  name: string,
+  columns: readonly Column[],
+  field: ObjectFieldThunk<Types, Pick<MergeRequestRow, 'id' | Column>>,
+): void => {
+  columnsOfField.set(name, columns);
+  builder.objectField(MergeRequestRef, name, () => field(new ObjectFieldBuilder(builder)));
 };
+
 const columnsOfSelection = new WeakMap<Selection, readonly MergeRequestColumn[] | undefined>();
 
-/** Returns the columns to read for a selection; undefined for all. */
+/** Returns the columns to read for a selection; undefined for all, if a field was added without `mergeRequestField`. */
 export const mergeRequestColumns = (selection: Selection): readonly MergeRequestColumn[] | undefined => {
   if (columnsOfSelection.has(selection)) return columnsOfSelection.get(selection);
   const columns = new Set<MergeRequestColumn>(['id']);

@@ -17,7 +17,8 @@ import type { MergeRequestFilter, MergeRequestOrder } from '../lists/filter.ts';
 import { listMergeRequestsBelow } from '../lists.ts';
 import type { MergeRequestState } from '../model.ts';
 import { getMergeRequest, mergeRequestsByIds } from '../queries.ts';
-import { mergeRequestColumns, plainFields } from './columns.ts';
+import { mergeRequestColumns } from './columns.ts';
+import { plainFields } from './fields.ts';
 
 const SORTS = {
   created_asc: { order_by: 'created_at', sort: 'asc' },

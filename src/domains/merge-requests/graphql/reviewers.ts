@@ -2,9 +2,10 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
-import { loadStats, MergeRequestRef } from '../graphql.ts';
+import { loadStats } from '../graphql.ts';
 import { reviewStatesByIds } from '../reviewing/reviews.ts';
 import { reviewersWhoMayMerge } from '../reviewing/rights.ts';
+import { mergeRequestField } from './columns.ts';
 
 // The reviewers of a merge request: users, with what they have done about it.
 
@@ -75,7 +76,7 @@ const ReviewerConnection = builder.connectionObject(
   { name: 'MergeRequestReviewerEdge' },
 );
 
-builder.objectField(MergeRequestRef, 'reviewers', (t) =>
+mergeRequestField('reviewers', ['id'], (t) =>
   t.connection(
     {
       type: ReviewerRef,
