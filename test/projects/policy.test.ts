@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { attributesFromArchive, attributesToArchive } from '#domains/projects/archive.ts';
 import { readAttributes } from '#domains/projects/attributes.ts';
-import { nextIid, raiseIid } from '#domains/projects/commands.ts';
+import { nextIid, raiseIid } from '#domains/projects/insert.ts';
 import { readOverrides } from '#domains/projects/overrides.ts';
 import { can, type JudgedProject, type ProjectAbility, requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';

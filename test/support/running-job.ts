@@ -1,6 +1,6 @@
 import type { Insertable } from 'kysely';
 import { newJobToken } from '#domains/ci/job-tokens.ts';
-import { raiseIid } from '#domains/projects/commands.ts';
+import { raiseIid } from '#domains/projects/insert.ts';
 import type { Jobs } from '#platform/db/tables.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { insertPipeline } from '../merge-requests/support.ts';

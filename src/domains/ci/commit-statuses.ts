@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { nextIid } from '#domains/projects/commands.ts';
+import { nextIid } from '#domains/projects/insert.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { isProtectedRef } from '#domains/repositories/protections.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { listGroups } from '#domains/groups/listing.ts';
 import { type GroupRow, getGroup, namespacesByIds } from '#domains/groups/queries.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import {

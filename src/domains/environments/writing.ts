@@ -1,6 +1,6 @@
 import { sql, type Updateable } from 'kysely';
 import type { Tier } from '#domains/ci-config/model.ts';
-import { nextIid } from '#domains/projects/commands.ts';
+import { nextIid } from '#domains/projects/insert.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';

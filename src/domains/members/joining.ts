@@ -4,7 +4,7 @@ import { GUEST, MINIMAL, ROLES, roleName } from '#domains/access/model.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
 import { lockAncestry } from '#domains/groups/locks.ts';
 import { getGroup } from '#domains/groups/queries.ts';
-import { lockProjectRow } from '#domains/projects/commands.ts';
+import { lockProjectRow } from '#domains/projects/locks.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';

@@ -3,7 +3,7 @@ import { MAINTAINER } from '#domains/access/model.ts';
 import { requireMoreThanAudit } from '#domains/groups/policy.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { checkShare, isSharingLocked, type NewShare } from '#domains/groups/shares.ts';
-import { lockProject } from '#domains/projects/commands.ts';
+import { lockProject } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';

@@ -9,7 +9,7 @@ import {
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { isTitleTaken, trimTitle } from '#domains/planning/titles.ts';
-import { nextIid } from '#domains/projects/commands.ts';
+import { nextIid } from '#domains/projects/insert.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';

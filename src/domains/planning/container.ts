@@ -2,7 +2,7 @@ import { GUEST } from '#domains/access/model.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';

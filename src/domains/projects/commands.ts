@@ -28,8 +28,6 @@ import { requireAbility } from './policy.ts';
 import { getProject, personalNamespaceId } from './queries.ts';
 
 // Parts that other domains use are in files of their own.
-export { insertProject, nextIid, raiseIid, reserveIid } from './insert.ts';
-export { lockProject, lockProjectFor, lockProjectRow } from './locks.ts';
 
 interface BeyondSettings {
   /** Null removes the avatar. */

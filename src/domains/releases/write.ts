@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { GUEST } from '#domains/access/model.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { refusalOfTagName } from '#domains/repositories/tags.ts';

@@ -14,8 +14,6 @@ import { completeBranches, getBranch } from './queries/branches.ts';
 import { resolveRevision } from './queries/revisions.ts';
 import { requireMove } from './writing.ts';
 
-export { scheduleMergedBranchesDeletion } from './merged-branches.ts';
-
 /**
  * Creates a branch from a branch, tag or commit. Protection and events are as for a push. In an empty repository the
  * start may be the default branch, which then gets a first commit with an empty readme.

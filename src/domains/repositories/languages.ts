@@ -8,8 +8,6 @@ import { defineJob } from '#platform/jobs.ts';
 import { detectLanguagesOf } from './languages/detect.ts';
 import { branchRef } from './model.ts';
 
-export { loadCatalogue } from './languages/catalogue.ts';
-
 export interface ProjectLanguage {
   readonly name: string;
   /** Percent of all bytes in known languages. */

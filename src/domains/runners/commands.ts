@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { StoredSettings } from '#domains/settings/queries.ts';

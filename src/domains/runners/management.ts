@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { findGroup, type GroupRow } from '#domains/groups/queries.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';

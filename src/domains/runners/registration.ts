@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import {
   findProjectByRunnersToken,

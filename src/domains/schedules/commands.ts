@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { createPipeline } from '#domains/ci/create.ts';
 import type { PipelineRow } from '#domains/ci/queries.ts';
 import { openValue, sealValue } from '#domains/ci-variables/model.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { hit } from '#platform/caller/rate-limit.ts';

@@ -4,9 +4,9 @@ import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { attributeNames, type ProjectAttributes, projectAttributes } from '#domains/projects/attributes.ts';
-import { checkLimit, insertProject, lockProject, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
+import { checkLimit, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { projectCreated, projectForked, projectUpdated } from '#domains/projects/events.ts';
-import { allowedVisibility } from '#domains/projects/insert.ts';
+import { allowedVisibility, insertProject } from '#domains/projects/insert.ts';
 import {
   ceilingBelow,
   closeForks,
@@ -15,6 +15,7 @@ import {
   requireWithin,
   visibilityLimit,
 } from '#domains/projects/lineage.ts';
+import { lockProject } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { checkNameAndPath } from '#domains/projects/path.ts';

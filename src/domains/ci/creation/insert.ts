@@ -1,6 +1,6 @@
 import { type Insertable, sql } from 'kysely';
 import type { CompiledJob, CompiledPipeline } from '#domains/ci-config/model.ts';
-import { nextIid } from '#domains/projects/commands.ts';
+import { nextIid } from '#domains/projects/insert.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import type { Pipelines } from '#platform/db/tables.ts';

@@ -4,7 +4,7 @@ import { createIssue, updateIssue } from '#domains/issues/commands.ts';
 import { canUpdateIssue, type IssueRow } from '#domains/issues/model.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
 import { readersByProject } from '#domains/planning/readers.ts';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';

@@ -2,7 +2,8 @@ import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
-import { languagesByProjects, loadCatalogue, type ProjectLanguage } from '../languages.ts';
+import { loadCatalogue } from '../languages/catalogue.ts';
+import { languagesByProjects, type ProjectLanguage } from '../languages.ts';
 
 const loadLanguages = loader(languagesByProjects);
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { lockProjectFor } from '#domains/projects/commands.ts';
+import { lockProjectFor } from '#domains/projects/locks.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';

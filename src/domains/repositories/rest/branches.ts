@@ -3,7 +3,8 @@ import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
 import { idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
-import { createBranch, deleteBranch, scheduleMergedBranchesDeletion } from '../commands.ts';
+import { createBranch, deleteBranch } from '../commands.ts';
+import { scheduleMergedBranchesDeletion } from '../merged-branches.ts';
 import { BRANCH_SORTS, completeBranches, getBranch, listBranches } from '../queries/branches.ts';
 import { branchRecord, toBranch } from '../record.ts';
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { raiseIid } from '#domains/projects/commands.ts';
+import { raiseIid } from '#domains/projects/insert.ts';
 import type { Tx } from '#platform/context.ts';
 import { NUMBERED, type NumberedRelation } from '../relations/numbered.ts';
 

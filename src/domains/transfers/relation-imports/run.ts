@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
-import { raiseIid } from '#domains/projects/commands.ts';
+import { raiseIid } from '#domains/projects/insert.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
