@@ -324,6 +324,27 @@ describe('deleting a service account', () => {
   });
 });
 
+describe('a service account of a deleted group', () => {
+  it('is blocked while it is the only Owner of another group, and the others are deleted', async () => {
+    const { owner, group } = await makeGroup();
+    const [account, other] = [await makeAccount(owner, group), await makeAccount(owner, group)];
+    const { token } = await makeToken(owner, group, account.id);
+    const alone = await app().make.group({}, owner);
+    await app().make.groupMember(alone, account, 50);
+    expect((await app().as(owner).delete(`/groups/${alone.id}/members/${owner.id}`)).status).toBe(204);
+    expect((await withToken(token).get('/user')).status).toBe(200);
+    await removeGroup(app().context(), group.id);
+    await app().settle();
+    expect((await admin().get(`/users/${other.id}`)).status).toBe(404);
+    expect((await withToken(token).get('/user')).status).toBe(403);
+    expect((await admin().get(`/users/${account.id}`)).body.state).toBe('blocked');
+    expect((await admin().get(`/groups/${alone.id}`)).status).toBe(200);
+    // An administrator hands the group over, and can then delete the account.
+    await admin().post(`/groups/${alone.id}/members`, { user_id: owner.id, access_level: 50 });
+    expect((await admin().delete(`/users/${account.id}`)).status).toBe(204);
+  });
+});
+
 describe('a service account of the instance', () => {
   it('is created, changed and listed by administrators', async () => {
     const made = await admin().post('/service_accounts', { name: 'Backup' });

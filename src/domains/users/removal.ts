@@ -66,7 +66,11 @@ export const removeAccount = async (
   });
 };
 
-const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
+/**
+ * Returns true if a group would be left without an Owner who can act. Nobody else can take an Owner away until the
+ * transaction ends.
+ */
+export const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
   const { rows: owned } = await sql<{ id: number }>`${groupsOwned(userId)}`.execute(tx.db);
   await lockOwners(
     tx,

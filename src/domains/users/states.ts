@@ -102,6 +102,12 @@ export const reactivateUser = async (tx: Tx, id: number): Promise<void> => {
   if (user.state === 'deactivated') await setState(tx, user, 'active', userActivated);
 };
 
+/** Blocks an account in a transaction of a caller who decides that. Closed accounts stay as they are. */
+export const blockAccount = async (tx: Tx, id: number): Promise<void> => {
+  const user = await lockUser(tx, id);
+  if (refusalOf(user) === null) await setState(tx, user, 'blocked', userBlocked);
+};
+
 /** The last day on which the user was active, or null. */
 const lastSeen = sql`greatest(last_activity_on, current_sign_in_at::date)`;
 
