@@ -324,6 +324,32 @@ describe('deleting a service account', () => {
   });
 });
 
+describe('a service account of a group that moves below another', () => {
+  it('belongs to the top-level group from then on', async () => {
+    const { owner, group, accounts } = await makeGroup();
+    const account = await makeAccount(owner, group);
+    const { id, token } = await makeToken(owner, group, account.id);
+    const [lead, guest] = [await app().make.user(), await app().make.user()];
+    const top = await app().make.group({ visibility: 'public' }, lead);
+    const middle = await app().make.group({ parent_id: top.id, visibility: 'public' }, lead);
+    await app().make.groupMember(middle, owner, 50);
+    await app().make.groupMember(top, guest, 10);
+    const moved = await app().as(owner).post(`/groups/${group.id}/transfer`, { group_id: middle.id });
+    expect(moved.status).toBe(201);
+    expect((await app().as(owner).get(accounts)).status).toBe(400);
+    const path = `/groups/${top.id}/service_accounts`;
+    expect((await app().as(owner).get(path)).status).toBe(403);
+    expect((await app().as(guest).get(path)).status).toBe(403);
+    expect((await app().as(lead).get(path)).body).toMatchObject([{ id: account.id }]);
+    expect((await withToken(token).get('/user')).status).toBe(200);
+    expect((await app().as(lead).delete(`${path}/${account.id}/personal_access_tokens/${id}`)).status).toBe(204);
+    expect((await withToken(token).get('/user')).status).toBe(401);
+    await removeGroup(app().context(), group.id);
+    await app().settle();
+    expect((await admin().get(`/users/${account.id}`)).status).toBe(200);
+  });
+});
+
 describe('a service account of a deleted group', () => {
   it('is blocked while it is the only Owner of another group, and the others are deleted', async () => {
     const { owner, group } = await makeGroup();

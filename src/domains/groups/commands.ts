@@ -6,6 +6,7 @@ import { forgetRestrictions, reloadRestrictions } from '#domains/access/restrict
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
+import { moveServiceAccounts } from '#domains/users/bots.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
@@ -205,7 +206,8 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
 };
 
 /**
- * Moves a group with everything below it under another parent, or to the top level if the target is null.
+ * Moves a group with everything below it under another parent, or to the top level if the target is null. Its service
+ * accounts then belong to the top-level group above it.
  *
  * @throws DomainError `not_found` for either group, `forbidden`, `invalid`
  */
@@ -248,6 +250,9 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       });
       await inheritMarks(tx, before.id);
       await refreshAccess(tx, [before.id]);
+      // Only top-level groups manage service accounts.
+      const root = place?.traversal_ids[0];
+      if (root !== undefined) await moveServiceAccounts(tx, before.id, root);
       await afterProjectsMoved(tx, sql`select id from projects where namespace_id = any (${ids}::bigint[])`);
       const group = await getGroup(tx, { id: before.id });
       // Networks only apply on top-level groups, and the move may change whether this group is one.

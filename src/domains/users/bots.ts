@@ -68,6 +68,16 @@ export const createServiceAccount = async (
   );
 };
 
+/** Gives the service accounts of a group to another group, which manages them from now on. */
+export const moveServiceAccounts = async (tx: Tx, fromGroupId: number, toGroupId: number): Promise<void> => {
+  await tx.db
+    .updateTable('users')
+    .set({ provisioned_by_group_id: toGroupId })
+    .where('provisioned_by_group_id', '=', fromGroupId)
+    .where('user_type', '=', 'service_account')
+    .execute();
+};
+
 /**
  * Changes a service account. Undefined attributes stay unchanged. @throws as `createServiceAccount`, and `not_found`
  */
