@@ -5,6 +5,7 @@ import { artifactReader } from '#domains/ci/creation/artifact-files.ts';
 import { dependsOn } from '#domains/ci/dependencies.ts';
 import { describeMergeRequest } from '#domains/ci/hook-relatives.ts';
 import { openLabels } from '#domains/external-authorization/labels.ts';
+import { removeGroup } from '#domains/groups/deletion.ts';
 import { afterProjectsMoved } from '#domains/groups/moving.ts';
 import { replaceLabels } from '#domains/labels/moving.ts';
 import { resolveReferences } from '#domains/markdown/html.ts';
@@ -31,7 +32,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { endOtherSessions, endSessions } from '#domains/sign-in/sessions.ts';
 import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { endOtherSessionsOf, endSessionsOf } from '#domains/users/accounts/sessions.ts';
-import { beforeProjectsAreDeleted, deleteApplicationsOf } from '#domains/users/removal.ts';
+import { beforeProjectsAreDeleted, deleteApplicationsOf, removeGroups } from '#domains/users/removal.ts';
 import type { Services } from '#platform/context.ts';
 
 /** Connects the functions that domains need from domains above them, a line each. */
@@ -45,6 +46,9 @@ export const connectPorts = (services: Services): void => {
   beforeProjectsAreDeleted.connect(services, releaseProjects);
   beforeMergeRequestsAreDeleted.connect(services, notifyBlockedByProjects);
   deleteApplicationsOf.connect(services, removeApplicationsOf);
+  removeGroups.connect(services, async (tx, ids) => {
+    for (const id of ids) await removeGroup(tx, id);
+  });
   endSessionsOf.connect(services, endSessions);
   endOtherSessionsOf.connect(services, endOtherSessions);
   checkImportSource.connect(services, checkImportUrl);

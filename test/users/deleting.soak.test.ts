@@ -91,6 +91,41 @@ describe('deleting a user', () => {
     expect(await count()).toBe(1);
   });
 
+  it('deletes on request the groups that nobody else owns, over both interfaces', async () => {
+    const removals = [
+      async (user: TestUser) => expect((await remove(user, '?hard_delete=true')).status).toBe(204),
+      async (user: TestUser) => {
+        const mutation = `mutation { userDelete(input: { id: "gid://gitlab/User/${user.id}", hardDelete: true }) { errors } }`;
+        expect((await admin().graphql(mutation)).data.userDelete.errors).toEqual([]);
+      },
+    ];
+    for (const removeHard of removals) {
+      const [owner, blocked, other] = await app().make.users(3);
+      if (!(owner && blocked && other)) throw new Error('there are too few users');
+      const [alone, kept, shared] = [
+        await app().make.group({}, owner),
+        await app().make.group({}, owner),
+        await app().make.group({}, owner),
+      ];
+      const below = await app().make.group({ parent_id: alone.id }, owner);
+      const project = await app().make.project({ namespace_id: below.id }, owner);
+      await app().make.groupMember(alone, other, 40);
+      await app().make.groupMember(kept, blocked, 50);
+      await app().make.groupMember(shared, other, 50);
+      expect((await remove(owner)).status).toBe(409);
+      // A group whose other Owner is blocked is not deleted, and keeps the account.
+      await admin().post(`/users/${blocked.id}/block`);
+      expect((await remove(owner, '?hard_delete=true')).status).toBe(409);
+      expect((await admin().get(`/groups/${alone.id}`)).status).toBe(200);
+      await admin().post(`/users/${blocked.id}/unblock`);
+      await removeHard(owner);
+      for (const path of [`/groups/${alone.id}`, `/groups/${below.id}`, `/projects/${project.id}`]) {
+        expect([path, (await admin().get(path)).status]).toEqual([path, 404]);
+      }
+      for (const { id } of [kept, shared]) expect((await admin().get(`/groups/${id}`)).status).toBe(200);
+    }
+  });
+
   it('emits an event for administrators', async () => {
     const user = await app().make.user();
     await remove(user);

@@ -1,7 +1,4 @@
-import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
-import { groupsOwnedByNobodyElse } from '#domains/access/roles.ts';
-import { removeGroup } from '#domains/groups/deletion.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import {
@@ -68,9 +65,9 @@ export const changeServiceAccount = (
 
 /**
  * Deletes a service account with its tokens. Its contributions move to the ghost user. With `hardDelete` they are
- * deleted, and so are the groups that only this account owns.
+ * deleted, and so are the groups that nobody else owns.
  *
- * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group and `hardDelete` is off
+ * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group that stays
  */
 export const removeServiceAccount = (
   ctx: Context,
@@ -80,19 +77,10 @@ export const removeServiceAccount = (
 ): Promise<void> =>
   changing(ctx, holder, async (tx, group) => {
     const user = await accountOf(tx, group, id);
-    if (hardDelete) await deleteOwnGroups(tx, user, group);
-    await removeAccount(tx, id, { hardDelete });
+    // The group is the caller's, even if the account owns it.
+    await removeAccount(tx, id, { hardDelete, keptGroupId: group?.id });
     tx.emit(serviceAccountDeleted, serviceAccountEvent(user, group));
   });
-
-/**
- * Deletes the groups that only this account owns, but never the group it belongs to. The caller may be no member of
- * these groups.
- */
-const deleteOwnGroups = async (tx: Tx, { id }: UserRow, holder: GroupRow | null): Promise<void> => {
-  const { rows } = await sql<{ id: number }>`${groupsOwnedByNobodyElse(id)} order by n.id`.execute(tx.db);
-  for (const group of rows) if (group.id !== holder?.id) await removeGroup(tx, group.id);
-};
 
 /** Creates a token for a service account. @throws as `getServiceAccount`, `invalid` by attribute */
 export const createServiceAccountToken = (

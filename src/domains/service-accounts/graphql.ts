@@ -97,7 +97,7 @@ mutationField('serviceAccountUpdate', {
 
 mutationField('serviceAccountDelete', {
   description:
-    'Deletes a service account. Its contributions move to the ghost user; with `hardDelete` they are deleted.',
+    'Deletes a service account. Its contributions move to the ghost user. With `hardDelete` they are deleted, and so are the groups that nobody else owns.',
   input: (t) => ({
     groupPath: groupPath(t),
     userId: t.field({ type: 'UserID', required: true }),

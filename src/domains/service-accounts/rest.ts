@@ -90,7 +90,7 @@ export const routes: readonly Route[] = [
     tag,
     summary: 'Delete a service account of a group',
     description:
-      'Its contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that only this account owns. Without it, 409 while it is the only owner of a group.',
+      'Its contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that nobody else owns. Without it, 409 while it is the only owner of a group.',
     input: { ...account, hard_delete: boolean().default(false) },
     response: null,
     run: (ctx, { id, user_id, hard_delete }) => removeServiceAccount(ctx, id, user_id, { hardDelete: hard_delete }),

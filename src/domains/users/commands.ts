@@ -130,10 +130,10 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
 
 /**
  * Removes a user with the personal namespace, its projects and all tokens. The user's contributions elsewhere move to
- * the ghost user; with `hardDelete` they are deleted. Administrators only, and not for their own account. OAuth
- * applications must send `current_password`.
+ * the ghost user. With `hardDelete` they are deleted, and so are the groups that nobody else owns. Administrators only, and
+ * not for their own account. OAuth applications must send `current_password`.
  *
- * @throws `not_found`, `forbidden`, `conflict` while the user is the only owner of a group
+ * @throws `not_found`, `forbidden`, `conflict` while the user is the only owner of a group that stays
  */
 export const deleteUser = async (
   ctx: Context,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { lockOwners } from '#domains/access/commands.ts';
-import { groupsOwned, groupsOwnedAlone } from '#domains/access/roles.ts';
+import { groupsOwned, groupsOwnedAlone, groupsOwnedByNobodyElse } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
@@ -27,21 +27,29 @@ export const beforeProjectsAreDeleted = definePort<Tx, [namespaceIds: readonly n
 /** Deletes the OAuth applications of a user. OAuth implements it. */
 export const deleteApplicationsOf = definePort<Tx, [ownerId: number], Promise<void>>('users.delete_applications_of');
 
+/** Removes groups at once that are deleted with their only Owner. Groups implement it. */
+export const removeGroups = definePort<Tx, [groupIds: readonly number[]], Promise<void>>('users.remove_groups');
+
+interface Removal {
+  /** Deletes the user's contributions, and the groups that nobody else owns, not even somebody who is blocked. */
+  readonly hardDelete: boolean;
+  /** A group that stays even so. */
+  readonly keptGroupId?: number | undefined;
+}
+
 /**
  * Deletes an account with its personal namespace, the projects in it, its OAuth applications and all its tokens. The
- * user's contributions elsewhere move to the ghost user; with `hardDelete` they are deleted. The caller must have
+ * user's contributions elsewhere move to the ghost user, unless they are deleted too (`hardDelete`). The caller must have
  * checked the permission.
  *
- * @throws `not_found`, `forbidden` for internal accounts, `conflict` while the user is the only owner of a group
+ * @throws `not_found`, `forbidden` for internal accounts, `conflict` while the user is the only owner of a group that
+ * stays
  */
-export const removeAccount = async (
-  tx: Tx,
-  id: number,
-  { hardDelete }: { readonly hardDelete: boolean },
-): Promise<void> => {
+export const removeAccount = async (tx: Tx, id: number, { hardDelete, keptGroupId }: Removal): Promise<void> => {
   const user = await lockUser(tx, id);
   if (isInternal(user)) throw forbidden('Internal accounts cannot be removed');
   if (user.is_admin) await requireAnotherAdministrator(tx, id);
+  if (hardDelete) await removeOwnGroups(tx, id, keptGroupId);
   if (await ownsGroupAlone(tx, id)) throw conflict('User cannot be removed while is the sole-owner of a group');
   const namespace = await tx.db
     .selectFrom('namespaces')
@@ -66,16 +74,30 @@ export const removeAccount = async (
   });
 };
 
+const removeOwnGroups = async (tx: Tx, userId: number, keptGroupId: number | undefined): Promise<void> => {
+  await lockOwnersOfGroups(tx, userId);
+  const { rows } = await sql<{ id: number }>`${groupsOwnedByNobodyElse(userId)} order by n.id`.execute(tx.db);
+  await removeGroups(
+    tx,
+    rows.flatMap(({ id }) => (id === keptGroupId ? [] : id)),
+  );
+};
+
 /**
  * Returns true if a group would be left without an Owner who can act. Nobody else can take an Owner away until the
  * transaction ends.
  */
 export const ownsGroupAlone = async (tx: Tx, userId: number): Promise<boolean> => {
+  await lockOwnersOfGroups(tx, userId);
+  const { rows } = await sql`${groupsOwnedAlone(userId)} limit 1`.execute(tx.db);
+  return rows.length > 0;
+};
+
+/** Locks the Owners of all groups that the user owns. */
+const lockOwnersOfGroups = async (tx: Tx, userId: number): Promise<void> => {
   const { rows: owned } = await sql<{ id: number }>`${groupsOwned(userId)}`.execute(tx.db);
   await lockOwners(
     tx,
     owned.map(({ id }) => id),
   );
-  const { rows } = await sql`${groupsOwnedAlone(userId)} limit 1`.execute(tx.db);
-  return rows.length > 0;
 };

@@ -186,7 +186,7 @@ export const routes = [
     tag,
     summary: 'Delete a user',
     description:
-      "The user's contributions move to the ghost user; with `hard_delete` they are deleted. 409 while the user is the only owner of a group.",
+      "The user's contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that nobody else owns. Without it, 409 while the user is the only owner of a group.",
     admin: true,
     input: { id: integer({ min: 0 }), hard_delete: boolean().default(false), current_password: currentPassword() },
     response: null,

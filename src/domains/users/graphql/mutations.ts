@@ -160,7 +160,7 @@ mutationField('userUpdate', {
 
 mutationField('userDelete', {
   description:
-    'Removes a user with the personal namespace and its projects. Their contributions elsewhere move to the ghost user; with `hardDelete` they are deleted. Administrators only.',
+    'Removes a user with the personal namespace and its projects. Their contributions elsewhere move to the ghost user. With `hardDelete` they are deleted, and so are the groups that nobody else owns. Administrators only.',
   input: (t) => ({
     id: t.field({ type: 'UserID', required: true }),
     hardDelete: t.boolean(),
