@@ -1,3 +1,5 @@
+import { GitError } from './git-error.ts';
+
 const MAX_BYTES = 255;
 /** Each part is a file name, and git locks that file with one whose name is `.lock` longer. */
 const MAX_PART_BYTES = MAX_BYTES - '.lock'.length;
@@ -39,6 +41,11 @@ export const shortName = (ref: string): string | null => {
 
 /** Returns true for a full object id in git's notation. */
 export const validOid = (text: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
+
+/** @throws GitError `invalid` if one of them is not a full object id */
+export const requireOids = (oids: readonly string[]): void => {
+  if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+};
 
 const MAX_PATH_BYTES = 4_096;
 

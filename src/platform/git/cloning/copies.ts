@@ -5,7 +5,7 @@ import { codeOf } from '../../files/error-code.ts';
 import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';
-import { validOid, validRefName } from '../ref-names.ts';
+import { requireOids, validRefName } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 import { buildAside, type NamedObject, setRefs, takePack } from './fresh-repository.ts';
 
@@ -17,7 +17,7 @@ export const createCopies = (
   git: Pick<Git, 'init'>,
 ): Pick<Git, 'copyRepository' | 'divergence'> => ({
   async divergence(own, other) {
-    if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([own.oid, other.oid]);
     // For this call git sees the objects of both repositories.
     const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(runner.directory(other.path), 'objects') };
     const range = `${own.oid}...${other.oid}`;

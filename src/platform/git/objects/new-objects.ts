@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { GitError } from '../git-error.ts';
 import type { GitProcess, Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids, validOid } from '../ref-names.ts';
 import type { CallOptions, NewBlob, NewCommit, NewFile, NewObjects } from '../types.ts';
 import { parseCommit, signatureIn } from './commit.ts';
 import type { ObjectReader } from './reader.ts';
@@ -33,7 +33,7 @@ export const createNewObjects = (
   env: Environment = {},
   { branchesOnly = false, known = [] }: Reach = {},
 ): NewObjects => {
-  if (!known.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+  requireOids(known);
   const refs = branchesOnly ? ['--branches', '--tags'] : ['--all'];
   /** All objects that the refs do not reach yet. */
   const unreached = ['--not', ...refs, ...known, '--not', '--stdin'];
@@ -45,7 +45,7 @@ export const createNewObjects = (
     reader: readonly string[],
     call: CallOptions,
   ): AsyncGenerator<Buffer> {
-    if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids(tips);
     const list = await runner.launch(path, ['rev-list', ...flags, ...unreached], {
       env,
       input: `${tips.join('\n')}\n`,
@@ -83,7 +83,7 @@ export const createNewObjects = (
     },
 
     async holderOf(tips, oid, call = {}) {
-      if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids([oid]);
       for (const tip of tips.filter(validOid)) {
         const args = ['merge-base', '--is-ancestor', oid, tip];
         // 128: the tag does not point at a commit.
@@ -95,7 +95,7 @@ export const createNewObjects = (
     tipBeyond: (tips, atMost, call = {}) => tipBeyond(runner, path, env, tips, atMost, call),
 
     async commitWith(tips, oid, call = {}) {
-      if (![oid, ...tips].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids([oid, ...tips]);
       const args = ['log', '--format=%H', '-m', `--find-object=${oid}`, ...unreached];
       const { stdout } = await runner.run(path, args, { env, input: `${tips.join('\n')}\n`, ...call });
       // Newest first: the last commit added the object, the others changed or removed it.

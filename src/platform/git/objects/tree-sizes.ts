@@ -1,7 +1,6 @@
 import { defineCache } from '../../cache.ts';
-import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { CallOptions } from '../types.ts';
 import { openSession } from './reader.ts';
 
@@ -41,7 +40,7 @@ export const tipBeyond = async (
   atMost: number,
   { signal }: Pick<CallOptions, 'signal'> = {},
 ): Promise<string | null> => {
-  if (!tips.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+  requireOids(tips);
   const session = openSession(runner, path, () => {}, { env, maxKeptBytes: MAX_LISTING_BYTES });
   const cache = cachedCounts(runner);
   const read = async (name: string): Promise<{ readonly oid: string; readonly listing: Listing } | null> => {

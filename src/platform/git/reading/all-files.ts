@@ -1,15 +1,14 @@
-import { GitError } from '../git-error.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids, validOid } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 
 type AllFiles = Pick<Git, 'allFiles' | 'readBeginning'>;
 
 export const createAllFiles = (runner: Runner, objects: ObjectReader): AllFiles => ({
   async *allFiles(path, treeish, options = {}) {
-    if (!validOid(treeish)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([treeish]);
     const output = runner.stream(path, ['ls-tree', '-r', '-l', '-z', '--full-tree', treeish], options);
     for await (const record of splitRecords(output, 0)) {
       const match = /^(\d{6}) blob ([0-9a-f]+) +(\d+)\t([\s\S]+)$/.exec(record.toString('utf8'));

@@ -1,6 +1,6 @@
 import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 
 type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor' | 'mergeCommitOf'>;
@@ -24,8 +24,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
   };
 
   const isAncestor = async (path: string, ancestorOid: string, descendantOid: string): Promise<boolean> => {
-    requireOid(ancestorOid);
-    requireOid(descendantOid);
+    requireOids([ancestorOid, descendantOid]);
     const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
     return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
   };
@@ -34,8 +33,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
     isAncestor,
 
     async containedIn(path, targetOid, oids) {
-      requireOid(targetOid);
-      for (const oid of oids) requireOid(oid);
+      requireOids([targetOid, ...oids]);
       const keyOf = (oid: string) => `${path} ${targetOid} ${oid}`;
       const known = new Map(oids.map((oid) => [oid, oid === targetOid || contained.get(keyOf(oid))]));
       const unknown = [...known.keys()].filter((oid) => known.get(oid) === undefined);
@@ -64,8 +62,7 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
     },
 
     async mergeCommitOf(path, targetOid, oid) {
-      requireOid(targetOid);
-      requireOid(oid);
+      requireOids([targetOid, oid]);
       const count = `--max-count=${MAX_MERGES}`;
       const args = ['rev-list', '--first-parent', '--merges', '--parents', count, targetOid, `^${oid}`];
       const merges = lines((await runner.run(path, args)).stdout).map((line) => line.split(' '));
@@ -82,10 +79,6 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
       return (await isAncestor(path, oid, firstParent)) ? null : merge;
     },
   };
-};
-
-const requireOid = (oid: string): void => {
-  if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
 };
 
 const lines = (output: Buffer): string[] => {

@@ -8,7 +8,7 @@ import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';
 import type { ArchiveFormat, GitReading } from '../reading.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 
 type ArchiveFunctions = Pick<GitReading, 'archive' | 'archiveFormats'>;
 
@@ -27,7 +27,7 @@ export const createArchives = (runner: Runner): ArchiveFunctions => {
     },
 
     archive(path, { commit, format, prefix, folder, signal, timeoutMs = TIMEOUT_MS }) {
-      if (!validOid(commit)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids([commit]);
       const packed = format === 'tar.bz2';
       const args = ['archive', `--format=${packed ? 'tar' : format}`, `--prefix=${prefix}`, commit];
       if (folder !== undefined) args.push('--', folder);

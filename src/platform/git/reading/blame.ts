@@ -1,7 +1,7 @@
 import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
 import type { BlamedLines, GitReading } from '../reading.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 
 const TIMEOUT_MS = 60_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -11,7 +11,7 @@ const HEADER = /^([0-9a-f]{40,64}) \d+ \d+(?: \d+)?$/;
 export const createBlame =
   (runner: Runner): GitReading['blame'] =>
   async (path, commitOid, filePath, { range, signal, timeoutMs = TIMEOUT_MS } = {}) => {
-    if (!validOid(commitOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([commitOid]);
     const lines = range ? [`-L${range.start},${range.end}`] : [];
     const args = ['blame', '--porcelain', ...lines, commitOid, '--', filePath];
     try {

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { GitError } from '../git-error.ts';
 import { EMPTY_TREE } from '../objects/tree.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitLines } from '../process/split-lines.ts';
 import { splitRecords } from '../process/split-records.ts';
 import type { GitReading } from '../reading.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -16,7 +15,7 @@ const PATCH_FLAGS = [...FLAGS, '-p', '--full-index', '--no-indent-heuristic', '-
 export const createChangesBetween = (runner: Runner): Pick<GitReading, 'changedPaths' | 'patchId'> => {
   const stream = (flags: readonly string[], path: string, from: string | null, to: string, signal?: AbortSignal) => {
     const oids = [from ?? EMPTY_TREE, to];
-    if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids(oids);
     return runner.stream(path, [...flags, ...oids], { signal, timeoutMs: TIMEOUT_MS });
   };
 

@@ -1,10 +1,9 @@
-import { GitError } from '../git-error.ts';
 import { EMPTY_TREE } from '../objects/tree.ts';
 import { foreignObjects, type Runner } from '../process/runner.ts';
 import { type Line, splitLines } from '../process/split-lines.ts';
 import { streamOf } from '../process/stream.ts';
 import type { Diff, DiffFile, DiffOptions, GitReading } from '../reading.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 
 const TIMEOUT_MS = 30_000;
 // Defaults, which callers can override.
@@ -34,7 +33,7 @@ const FLAGS = [
 export const createDiff =
   (runner: Runner): GitReading['diff'] =>
   async (path, from, to, options = {}) => {
-    if (![from ?? EMPTY_TREE, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([from ?? EMPTY_TREE, to]);
     const { signal, timeoutMs = TIMEOUT_MS, withObjectsOf, context, paths } = options;
     const flags = context === undefined ? FLAGS : [...FLAGS, `--unified=${context}`];
     const only = paths === undefined ? [] : ['--', ...paths];
@@ -54,7 +53,7 @@ const SLOW_IDLE_MS = 60_000;
 export const createDiffText =
   (runner: Runner): GitReading['diffText'] =>
   (path, from, to, { signal, timeoutMs = SLOW_TIMEOUT_MS } = {}) => {
-    if (![from, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([from, to]);
     // Counts as a file, because its reader may be slow.
     const release = runner.bounds.files.takeNow();
     const flags = FLAGS.filter((flag) => flag !== '--raw');
@@ -70,7 +69,7 @@ const MAX_RENAMES_BYTES = 16 * 1024 * 1024;
 export const createRenames =
   (runner: Runner): GitReading['renames'] =>
   async (path, from, to, { signal, timeoutMs = TIMEOUT_MS } = {}) => {
-    if (![from ?? EMPTY_TREE, to].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([from ?? EMPTY_TREE, to]);
     const args = ['diff-tree', '-r', '-M', '--diff-filter=R', '--name-status', '-z', from ?? EMPTY_TREE, to];
     const { stdout } = await runner.run(path, args, { signal, timeoutMs, maxOutputBytes: MAX_RENAMES_BYTES });
     const fields = stdout.toString('utf8').split('\0');

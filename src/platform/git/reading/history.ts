@@ -5,7 +5,7 @@ import type { TreeReader } from '../objects/tree-reader.ts';
 import { foreignObjects, type Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
 import type { Author, CommitStats, ForeignOptions } from '../reading.ts';
-import { validFullRef, validOid } from '../ref-names.ts';
+import { requireOids, validFullRef, validOid } from '../ref-names.ts';
 import { readHead, readRefFiles } from '../refs/files.ts';
 import type { CallOptions, ChangedFiles, Commit, Git, ListCommitsOptions, RevisionRange } from '../types.ts';
 import { changedBetween } from './tree-changes.ts';
@@ -185,14 +185,14 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     },
 
     async mergeBase(path, oids, { withObjectsOf, signal, timeoutMs } = {}) {
-      if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids(oids);
       const env = foreignObjects(runner, withObjectsOf);
       const { stdout } = await runner.run(path, ['merge-base', ...oids], { allow: [1], env, signal, timeoutMs });
       return stdout.toString('latin1').trim() || null;
     },
 
     async refsContaining(path, oid, prefix, call = {}) {
-      if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids([oid]);
       const args = ['for-each-ref', `--contains=${oid}`, '--format=%(refname)', prefix];
       const { stdout } = await runner.run(path, args, call);
       return stdout.toString('utf8').split('\n').filter(Boolean);
@@ -200,7 +200,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
 
     async authors(path, { from, signal, timeoutMs }) {
       const revisions = typeof from === 'string' ? [from] : from;
-      if (!revisions.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids(revisions);
       const args = ['shortlog', '--summary', '--numbered', '--email', '--no-merges', ...revisions];
       const { stdout } = await runner.run(path, args, { signal, timeoutMs });
       return parseAuthors(stdout);

@@ -5,7 +5,7 @@ import type { TreeReader } from '../objects/tree-reader.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
 import { streamOf } from '../process/stream.ts';
-import { isTreePath, validOid } from '../ref-names.ts';
+import { isTreePath, requireOids, validOid } from '../ref-names.ts';
 import type { Git, TreeEntry } from '../types.ts';
 
 type TreeFunctions = Pick<
@@ -51,7 +51,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader, trees: TreeRe
   };
 
   const bytesOf: TreeFunctions['bytesOf'] = (path, oid, call = {}) => {
-    if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([oid]);
     return runner.stream(path, ['cat-file', 'blob', oid], call);
   };
 
@@ -88,7 +88,7 @@ export const createTrees = (runner: Runner, objects: ObjectReader, trees: TreeRe
     },
 
     async *walkTree(path, treeish, { recursive = false, prefix = '', signal, timeoutMs } = {}) {
-      if (!validOid(treeish)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids([treeish]);
       if (!recursive) {
         const all = ((await trees.entries(path, treeish)) ?? []).map((entry): TreeEntry => {
           const { oid } = entry;

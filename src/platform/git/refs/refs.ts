@@ -1,7 +1,7 @@
 import { GitError } from '../git-error.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { Runner } from '../process/runner.ts';
-import { validFullRef, validOid, validRefName } from '../ref-names.ts';
+import { requireOids, validFullRef, validOid, validRefName } from '../ref-names.ts';
 import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from '../types.ts';
 import { hasRefFile, readRefFile, readRefFiles } from './files.ts';
 import type { RefWriter } from './writer.ts';
@@ -155,7 +155,7 @@ export const transaction = (changes: readonly RefChange[]): string =>
     .map(({ ref, oldOid, newOid }) => {
       const oids = [oldOid, newOid].filter((oid) => typeof oid === 'string');
       if (!validFullRef(ref)) throw new GitError('invalid', 'The reference name is not valid');
-      if (!oids.every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+      requireOids(oids);
       const old = oldOid === undefined ? '' : (oldOid ?? ZERO_OID);
       return newOid === null ? `delete ${ref}\0${old}\0` : `update ${ref}\0${newOid}\0${old}\0`;
     })

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
-import { GitError } from '../git-error.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { type Runner, readOid } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { Git, PlacedCommit } from '../types.ts';
 import { borrow } from './borrow.ts';
 import { identityEnv } from './identity.ts';
@@ -17,7 +16,7 @@ export const createForeignMerges = (
 ): Pick<Git, 'copyCommit' | 'mergeForeign' | 'mergesCleanly'> => {
   /** Runs `work` while git sees the objects of both repositories. */
   const inBoth = <T>(own: PlacedCommit, other: PlacedCommit, work: (both: Quarantine) => Promise<T>): Promise<T> => {
-    if (!validOid(own.oid) || !validOid(other.oid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([own.oid, other.oid]);
     return inQuarantine(runner, own.path, work, { alternates: [join(runner.directory(other.path), 'objects')] });
   };
 

@@ -1,6 +1,6 @@
 import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 import { mergedTree } from './merged-commits.ts';
 import { inQuarantine } from './quarantine.ts';
@@ -13,7 +13,7 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Answers questions about many branches with one target in few processes. */
 export const createManyMerges = (runner: Runner): Pick<Git, 'mergeableInto' | 'commitsAhead'> => ({
   mergeableInto: async (path, ours, theirs, { signal } = {}) => {
-    for (const oid of [ours, ...theirs]) requireOid(oid);
+    requireOids([ours, ...theirs]);
     return inQuarantine(runner, path, async ({ env, discard }) => {
       discard();
       const clean = new Set<string>();
@@ -30,7 +30,7 @@ export const createManyMerges = (runner: Runner): Pick<Git, 'mergeableInto' | 'c
   },
 
   commitsAhead: async (path, targetOid, heads) => {
-    for (const oid of [targetOid, ...heads]) requireOid(oid);
+    requireOids([targetOid, ...heads]);
     const input = `^${targetOid}\n${heads.join('\n')}\n`;
     const output = await runner
       .run(path, ['rev-list', '--parents', '--stdin'], { input, maxOutputBytes: MAX_OUTPUT_BYTES })
@@ -96,8 +96,4 @@ const reachable = (parents: ReadonlyMap<string, readonly string[]>, head: string
     open.push(...own);
   }
   return seen.size;
-};
-
-const requireOid = (oid: string): void => {
-  if (!validOid(oid)) throw new GitError('invalid', 'The object id is not valid');
 };

@@ -2,7 +2,7 @@ import { GitError } from '../git-error.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { type Runner, readOid } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 import { identityEnv } from './identity.ts';
 import { inQuarantine } from './quarantine.ts';
@@ -11,8 +11,7 @@ import { inQuarantine } from './quarantine.ts';
 export const createMergedCommits =
   (runner: Runner, objects: ObjectReader): Git['applyChange'] =>
   async (path, { base, changed, onto, message, author, committer }, judge) => {
-    if (![base ?? onto, changed ?? onto, onto].every(validOid))
-      throw new GitError('invalid', 'The object id is not valid');
+    requireOids([base ?? onto, changed ?? onto, onto]);
     return inQuarantine(runner, path, async ({ env, forget, discard }) => {
       const signed = { ...env, ...identityEnv('AUTHOR', author), ...identityEnv('COMMITTER', committer) };
       const commit = (tree: string, parents: readonly string[], text = '') =>
@@ -48,7 +47,7 @@ export const createMergedCommits =
 export const createMerges =
   (runner: Runner, objects: ObjectReader): Git['mergeCommits'] =>
   async (path, { ours, theirs, tree: known, squash, merge }, judge) => {
-    if (![ours, theirs, known ?? ours].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([ours, theirs, known ?? ours]);
     return inQuarantine(runner, path, async ({ env, discard }) => {
       const merged = () =>
         mergedTree(runner, path, [ours, theirs], env).catch(async (error: unknown) => {

@@ -2,7 +2,7 @@ import { GitError } from '../git-error.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { type Runner, readOid } from '../process/runner.ts';
-import { validOid } from '../ref-names.ts';
+import { requireOids } from '../ref-names.ts';
 import type { Git, Identity } from '../types.ts';
 import { signatureLine } from './identity.ts';
 import { mergedTree } from './merged-commits.ts';
@@ -15,7 +15,7 @@ const MAX_COMMITS = 500;
 export const createRebases =
   (runner: Runner, objects: ObjectReader): Git['rebaseCommits'] =>
   async (path, { head, onto, committer }, judge) => {
-    if (![head, onto].every(validOid)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([head, onto]);
     return inQuarantine(runner, path, async (quarantine) => {
       const { env, discard } = quarantine;
       const args = ['--reverse', '--topo-order', '--no-merges', `--max-count=${MAX_COMMITS + 1}`, head, `^${onto}`];

@@ -4,7 +4,7 @@ import type { ObjectReader } from '../objects/reader.ts';
 import { parseTag } from '../objects/tag.ts';
 import { oidOf, writeObjects } from '../objects/writer.ts';
 import type { Runner } from '../process/runner.ts';
-import { validOid, validRefName } from '../ref-names.ts';
+import { requireOids, validOid, validRefName } from '../ref-names.ts';
 import type { Git, TagObject } from '../types.ts';
 import { signatureLine } from './identity.ts';
 import { inQuarantine } from './quarantine.ts';
@@ -16,7 +16,7 @@ export const createTagObjects = (
 ): Pick<Git, 'createTagObject' | 'readTagObjects'> => ({
   async createTagObject(path, { name, commit, message, tagger }, judge) {
     if (!validRefName(name)) throw new GitError('invalid', 'The tag name is not valid');
-    if (!validOid(commit)) throw new GitError('invalid', 'The object id is not valid');
+    requireOids([commit]);
     if (message.includes('\0')) throw new GitError('invalid', 'The message must not contain NUL');
     const text = message.endsWith('\n') ? message : `${message}\n`;
     const content = Buffer.from(
