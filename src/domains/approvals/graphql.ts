@@ -4,12 +4,13 @@ import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { connection, listConnection, pageOfAll } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import { listOfRows } from '#platform/db/list.ts';
 import { eligibleByRules } from './eligible.ts';
-import { type ApprovalRule, differsFrom, SETTINGS, type Setting } from './model.ts';
+import { type ApprovalRule, differsFrom, REPORT_TYPES, SETTINGS, type Setting } from './model.ts';
 import { canReadApprovals } from './policy.ts';
 import { rulesByIds, rulesByOwners } from './queries.ts';
 import { type GovernedSetting, type GovernedSettings, settingsByIds } from './settings.ts';
@@ -24,9 +25,7 @@ export const ApprovalRuleType = builder.enumType('ApprovalRuleType', {
     REPORT_APPROVER: { value: 'report_approver', description: 'For reports of pipelines.' },
   } as const,
 });
-export const ReportType = builder.enumType('ApprovalReportType', {
-  values: { LICENSE_SCANNING: { value: 'license_scanning' }, CODE_COVERAGE: { value: 'code_coverage' } } as const,
-});
+export const ReportType = builder.enumType('ApprovalReportType', { values: upperCase(REPORT_TYPES) });
 
 const loadRule = loader(rulesByIds);
 const loadEligible = loader(eligibleByRules);

@@ -5,6 +5,7 @@ import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { badParameters } from '#platform/errors.ts';
@@ -13,12 +14,7 @@ import { type CiVariableRow, shownValue, VARIABLE_TYPES, type VariableType } fro
 import type { VariablePlace } from './policy.ts';
 import { listVariables, listVariablesBelow } from './queries.ts';
 
-export const CiVariableTypeEnum = builder.enumType('CiVariableType', {
-  values: {
-    ENV_VAR: { value: 'env_var' },
-    FILE: { value: 'file' },
-  } as const satisfies Record<string, { value: VariableType }>,
-});
+export const CiVariableTypeEnum = builder.enumType('CiVariableType', { values: upperCase(VARIABLE_TYPES) });
 
 const CiVariableRef = builder.objectRef<CiVariableRow>('CiVariable').implement({
   description: 'A variable that a project, a group or the instance passes to jobs.',

@@ -4,6 +4,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
@@ -37,18 +38,9 @@ import {
   stagesByPipelineIds,
 } from './queries.ts';
 
-/** Maps lower-case words to upper-case enum values. */
-export const upperCase = <const T extends string>(words: readonly T[]) => {
-  const values: Record<string, { readonly value: T }> = {};
-  for (const word of words) values[word.toUpperCase()] = { value: word };
-  return values;
-};
-
 export const PipelineStatusEnum = builder.enumType('PipelineStatusEnum', { values: upperCase(CI_STATUSES) });
 export const CiJobStatus = builder.enumType('CiJobStatus', { values: upperCase(CI_STATUSES) });
-export const CiJobKind = builder.enumType('CiJobKind', {
-  values: { BUILD: { value: 'build' }, BRIDGE: { value: 'bridge' } } as const,
-});
+export const CiJobKind = builder.enumType('CiJobKind', { values: upperCase(['build', 'bridge']) });
 
 /** Loads a pipeline. Resolvers must have checked `read_pipeline`. */
 export const loadPipeline: (ctx: Context, id: number) => Promise<PipelineRow | null> = loader(pipelinesByIds);

@@ -3,6 +3,7 @@ import { GroupRef } from '#domains/groups/graphql.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { createLdapGroupLink, deleteLdapGroupLinks, requestLdapSync } from './commands.ts';
@@ -27,12 +28,7 @@ const LdapGroupLinkConnection = builder.connectionObject(
 
 const LdapSyncStateEnum = builder.enumType('LdapSyncState', {
   description: 'The state of a sync.',
-  values: {
-    QUEUED: { value: 'queued' },
-    RUNNING: { value: 'running' },
-    FINISHED: { value: 'finished' },
-    FAILED: { value: 'failed' },
-  } as const,
+  values: upperCase(['queued', 'running', 'finished', 'failed']),
 });
 
 const STATES = ['queued', 'running', 'finished', 'failed'] as const;

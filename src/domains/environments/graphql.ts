@@ -1,5 +1,5 @@
 import { JobRef, loadJob } from '#domains/ci/graphql.ts';
-import type { Tier } from '#domains/ci-config/model.ts';
+import { TIERS } from '#domains/ci-config/model.ts';
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -7,6 +7,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -24,40 +25,18 @@ import {
   DEPLOYMENT_STATUSES,
   type DeploymentRow,
   type DeploymentStatus,
+  ENVIRONMENT_STATES,
   type EnvironmentRow,
   type EnvironmentState,
   tierOf,
 } from './model.ts';
 import { environmentKey, environmentsByIds, environmentsByKeys, listEnvironmentsBelow } from './queries.ts';
 
-const TierEnum = builder.enumType('DeploymentTier', {
-  values: {
-    PRODUCTION: { value: 'production' },
-    STAGING: { value: 'staging' },
-    TESTING: { value: 'testing' },
-    DEVELOPMENT: { value: 'development' },
-    OTHER: { value: 'other' },
-  } as const satisfies Record<string, { value: Tier }>,
-});
+const TierEnum = builder.enumType('DeploymentTier', { values: upperCase(TIERS) });
 
-const StatusEnum = builder.enumType('DeploymentStatus', {
-  values: {
-    CREATED: { value: 'created' },
-    RUNNING: { value: 'running' },
-    SUCCESS: { value: 'success' },
-    FAILED: { value: 'failed' },
-    CANCELED: { value: 'canceled' },
-    SKIPPED: { value: 'skipped' },
-  } as const satisfies Record<string, { value: DeploymentStatus }>,
-});
+const StatusEnum = builder.enumType('DeploymentStatus', { values: upperCase(DEPLOYMENT_STATUSES) });
 
-const StateEnum = builder.enumType('EnvironmentStateEnum', {
-  values: {
-    AVAILABLE: { value: 'available' },
-    STOPPING: { value: 'stopping' },
-    STOPPED: { value: 'stopped' },
-  } as const satisfies Record<string, { value: EnvironmentState }>,
-});
+const StateEnum = builder.enumType('EnvironmentStateEnum', { values: upperCase(ENVIRONMENT_STATES) });
 
 const EnvironmentRef = builder.objectRef<EnvironmentRow>('Environment');
 const DeploymentRef = builder.objectRef<DeploymentRow>('Deployment');

@@ -6,6 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Selection } from '#graphql/lookahead.ts';
@@ -44,11 +45,7 @@ const namespaceGid = ({ kind, id }: { readonly kind: string; readonly id: number
   gid(kind === 'group' ? 'Group' : 'Namespaces::UserNamespace', id);
 
 export const SharedRunnersSetting = builder.enumType('SharedRunnersSetting', {
-  values: {
-    ENABLED: { value: 'enabled' },
-    DISABLED_AND_OVERRIDABLE: { value: 'disabled_and_overridable' },
-    DISABLED_AND_UNOVERRIDABLE: { value: 'disabled_and_unoverridable' },
-  } as const satisfies Record<string, { value: (typeof SHARED_RUNNERS_SETTINGS)[number] }>,
+  values: upperCase(SHARED_RUNNERS_SETTINGS),
 });
 
 const sharedRunnersOf = (row: NamespaceRow | null) =>

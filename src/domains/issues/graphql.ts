@@ -11,6 +11,7 @@ import { can } from '#domains/projects/policy.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
@@ -21,7 +22,6 @@ import {
   ISSUE_TYPES,
   type IssueDetails,
   type IssueRow,
-  type IssueType,
   issueReference,
   issueWebUrl,
   titleProse,
@@ -40,19 +40,7 @@ const loadSubscribed = loader(async (ctx: Context, ids: readonly number[]) => {
 
 const IssueStateEnum = builder.enumType('IssueState', { values: [...ISSUE_STATES, 'locked', 'all'] as const });
 
-export const IssueTypeEnum = builder.enumType('IssueType', {
-  values: {
-    ISSUE: { value: 'issue' },
-    INCIDENT: { value: 'incident' },
-    TEST_CASE: { value: 'test_case' },
-    REQUIREMENT: { value: 'requirement' },
-    TASK: { value: 'task' },
-    OBJECTIVE: { value: 'objective' },
-    KEY_RESULT: { value: 'key_result' },
-    EPIC: { value: 'epic' },
-    TICKET: { value: 'ticket' },
-  } as const satisfies Record<string, { value: IssueType }>,
-});
+export const IssueTypeEnum = builder.enumType('IssueType', { values: upperCase(ISSUE_TYPES) });
 
 /** Reads a value from the issue's project, which exists if the issue is visible. */
 const ofProject = async <T>(ctx: Context, issue: IssueRow, read: (project: ProjectRow) => T): Promise<T | null> => {

@@ -5,13 +5,21 @@ import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { createMilestone, deleteMilestone, type MilestoneDetails, updateMilestone } from './commands.ts';
-import { isExpired, isUpcoming, MILESTONE_STATES, type MilestoneState, milestoneWebUrl } from './model.ts';
+import {
+  isExpired,
+  isUpcoming,
+  MILESTONE_STATE_EVENTS,
+  MILESTONE_STATES,
+  type MilestoneState,
+  milestoneWebUrl,
+} from './model.ts';
 import {
   getMilestoneById,
   listMilestonesBelow,
@@ -27,9 +35,7 @@ const loadStats = loader(milestoneStatsByIds);
 
 const MilestoneStateEnum = builder.enumType('MilestoneStateEnum', { values: MILESTONE_STATES });
 
-const MilestoneStateEvent = builder.enumType('MilestoneStateEvent', {
-  values: { CLOSE: { value: 'close' }, ACTIVATE: { value: 'activate' } } as const,
-});
+const MilestoneStateEvent = builder.enumType('MilestoneStateEvent', { values: upperCase(MILESTONE_STATE_EVENTS) });
 
 const MilestoneStatsRef = builder.objectRef<MilestoneStats>('MilestoneStats').implement({
   fields: (t) => ({

@@ -6,6 +6,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -106,11 +107,7 @@ export const NoteRef = builder.objectRef<NoteRow>('Note').implement({
 export const NoteConnection = builder.connectionObject({ type: NoteRef, name: 'NoteConnection' }, { name: 'NoteEdge' });
 
 const NotesFilterType = builder.enumType('NotesFilterType', {
-  values: {
-    ALL_NOTES: { value: 'all_notes' },
-    ONLY_COMMENTS: { value: 'only_comments' },
-    ONLY_ACTIVITY: { value: 'only_activity' },
-  } as const,
+  values: upperCase(['all_notes', 'only_comments', 'only_activity']),
 });
 
 interface NoteArguments extends ConnectionArguments {

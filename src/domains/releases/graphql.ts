@@ -8,6 +8,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -17,14 +18,7 @@ import { getRelease, listReleasesBelow, type ReleaseLinkRow, type ReleaseRow, re
 
 const loadParts = loader(releasePartsByIds);
 
-export const ReleaseAssetLinkType = builder.enumType('ReleaseAssetLinkType', {
-  values: {
-    OTHER: { value: 'other' },
-    RUNBOOK: { value: 'runbook' },
-    IMAGE: { value: 'image' },
-    PACKAGE: { value: 'package' },
-  } as const,
-});
+export const ReleaseAssetLinkType = builder.enumType('ReleaseAssetLinkType', { values: upperCase(LINK_TYPES) });
 
 export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetLink').implement({
   description: 'A link of a release to an external file.',

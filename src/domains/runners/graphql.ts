@@ -4,6 +4,7 @@ import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
@@ -13,6 +14,7 @@ import type { ManagerRow } from './manager-queries.ts';
 import {
   type CreatedRunner,
   RUNNER_ACCESS_LEVELS,
+  RUNNER_STATUSES,
   RUNNER_TYPES,
   type RunnerAccessLevel,
   type RunnerRow,
@@ -21,29 +23,11 @@ import {
 } from './model.ts';
 import { findRunner, listRunners, type RunnerFilter } from './queries.ts';
 
-export const TypeEnum = builder.enumType('CiRunnerType', {
-  values: {
-    INSTANCE_TYPE: { value: 'instance_type' },
-    GROUP_TYPE: { value: 'group_type' },
-    PROJECT_TYPE: { value: 'project_type' },
-  } as const satisfies Record<string, { value: RunnerType }>,
-});
+export const TypeEnum = builder.enumType('CiRunnerType', { values: upperCase(RUNNER_TYPES) });
 
-const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', {
-  values: {
-    NOT_PROTECTED: { value: 'not_protected' },
-    REF_PROTECTED: { value: 'ref_protected' },
-  } as const satisfies Record<string, { value: RunnerAccessLevel }>,
-});
+const AccessLevelEnum = builder.enumType('CiRunnerAccessLevel', { values: upperCase(RUNNER_ACCESS_LEVELS) });
 
-const StatusEnum = builder.enumType('CiRunnerStatus', {
-  values: {
-    ONLINE: { value: 'online' },
-    OFFLINE: { value: 'offline' },
-    STALE: { value: 'stale' },
-    NEVER_CONTACTED: { value: 'never_contacted' },
-  } as const satisfies Record<string, { value: RunnerStatus }>,
-});
+const StatusEnum = builder.enumType('CiRunnerStatus', { values: upperCase(RUNNER_STATUSES) });
 
 const adminUrl = (ctx: Context, { id }: { readonly id: number }): string => webUrl(ctx, `admin/runners/${id}`);
 
@@ -126,12 +110,7 @@ export const RunnerRef = builder.objectRef<RunnerRow | CreatedRunner>('CiRunner'
   }),
 });
 
-const ExecutionEnum = builder.enumType('CiRunnerJobExecutionStatus', {
-  values: {
-    ACTIVE: { value: 'active' },
-    IDLE: { value: 'idle' },
-  } as const satisfies Record<string, { value: ManagerRow['job_execution_status'] }>,
-});
+const ExecutionEnum = builder.enumType('CiRunnerJobExecutionStatus', { values: upperCase(['active', 'idle']) });
 
 export const ManagerRef = builder.objectRef<ManagerRow>('CiRunnerManager').implement({
   description: 'A process that runs jobs with the token of a runner.',

@@ -10,7 +10,8 @@ export type RunnerType = (typeof RUNNER_TYPES)[number];
 export const RUNNER_ACCESS_LEVELS = ['not_protected', 'ref_protected'] as const;
 export type RunnerAccessLevel = (typeof RUNNER_ACCESS_LEVELS)[number];
 
-export type RunnerStatus = 'online' | 'offline' | 'stale' | 'never_contacted';
+export const RUNNER_STATUSES = ['online', 'offline', 'stale', 'never_contacted'] as const;
+export type RunnerStatus = (typeof RUNNER_STATUSES)[number];
 
 /** The statuses of version 5 of the API (specification 3 §9). None of them is about age, unlike `stale`. */
 export const CONTACT_STATUSES = ['online', 'offline', 'not_connected'] as const;

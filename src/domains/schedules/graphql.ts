@@ -8,6 +8,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { jsonOrText } from '#graphql/json-or-text.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -15,16 +16,18 @@ import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { createSchedule, deleteSchedule, playSchedule, takeOwnership, updateSchedule } from './commands.ts';
-import { inputsOf, type ScheduleRow, type ScheduleScope, type ScheduleVariableRow, shortRef } from './model.ts';
+import {
+  inputsOf,
+  SCHEDULE_SCOPES,
+  type ScheduleRow,
+  type ScheduleScope,
+  type ScheduleVariableRow,
+  shortRef,
+} from './model.ts';
 import { mayChange } from './policy.ts';
 import { findScheduleRow, getSchedule, listSchedulesBelow, variablesBySchedules } from './queries.ts';
 
-const StatusEnum = builder.enumType('PipelineScheduleStatus', {
-  values: {
-    ACTIVE: { value: 'active' },
-    INACTIVE: { value: 'inactive' },
-  } as const satisfies Record<string, { value: ScheduleScope }>,
-});
+const StatusEnum = builder.enumType('PipelineScheduleStatus', { values: upperCase(SCHEDULE_SCOPES) });
 
 const VariableRef = builder.objectRef<ScheduleVariableRow>('PipelineScheduleVariable').implement({
   description: 'A variable that a schedule gives to its pipelines.',

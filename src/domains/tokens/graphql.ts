@@ -2,6 +2,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -62,9 +63,7 @@ export const PersonalAccessTokenConnection = builder.connectionObject(
   { name: 'PersonalAccessTokenEdge' },
 );
 
-const TokenState = builder.enumType('PersonalAccessTokenState', {
-  values: { ACTIVE: { value: 'active' }, INACTIVE: { value: 'inactive' } } as const,
-});
+const TokenState = builder.enumType('PersonalAccessTokenState', { values: upperCase(['active', 'inactive']) });
 
 builder.interfaceField(UserRef, 'personalAccessTokens', (t) =>
   t.connection(

@@ -1,5 +1,6 @@
 import { type ContainerKind, getContainer } from '#domains/planning/container.ts';
 import { builder, type Types } from '#graphql/builder.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { createApprovalRule, deleteApprovalRule, updateApprovalRule } from '../commands.ts';
@@ -16,16 +17,11 @@ import {
 } from '../graphql.ts';
 import { SETTINGS, type Setting } from '../model.ts';
 import { getContainerOfRule } from '../queries.ts';
+import { WRITABLE_TYPES } from '../writing.ts';
 
 type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
-const WritableType = builder.enumType('WritableApprovalRuleType', {
-  values: {
-    ANY_APPROVER: { value: 'any_approver' },
-    REGULAR: { value: 'regular' },
-    REPORT_APPROVER: { value: 'report_approver' },
-  } as const,
-});
+const WritableType = builder.enumType('WritableApprovalRuleType', { values: upperCase(WRITABLE_TYPES) });
 interface SettingInput {
   readonly allowAuthorApproval?: boolean | null | undefined;
   readonly allowCommitterApproval?: boolean | null | undefined;

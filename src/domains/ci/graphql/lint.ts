@@ -2,15 +2,14 @@ import type { IncludedFile } from '#domains/ci-config/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOfAll } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { type LintedJob, type LintResult, lintFile } from '../creation/lint.ts';
 
 // The lists are nested four deep, and short in nearly every file.
 const NESTED = { extensions: { usualSize: 5 } } as const;
 
-const StatusEnum = builder.enumType('CiConfigStatus', {
-  values: { VALID: { value: 'valid' }, INVALID: { value: 'invalid' } } as const,
-});
+const StatusEnum = builder.enumType('CiConfigStatus', { values: upperCase(['valid', 'invalid']) });
 
 const IncludeTypeEnum = builder.enumType('CiConfigIncludeType', {
   values: {

@@ -4,6 +4,7 @@ import { ROW } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
 import { badRequest } from '#platform/errors.ts';
 import { type CreationRequest, findCreationRequest, REQUEST_STATUSES } from '../creation/requests.ts';
@@ -17,7 +18,6 @@ import {
   PipelineConnection,
   PipelineRef,
   PipelineStatusEnum,
-  upperCase,
 } from '../graphql.ts';
 import { type CiStatus, PIPELINE_SCOPES, type PipelineScope } from '../model.ts';
 import { findLatestPipeline, getJob, getPipeline, listPipelinesBelow, type PipelineFilter } from '../queries.ts';

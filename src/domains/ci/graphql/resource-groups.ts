@@ -4,11 +4,12 @@ import { getProject } from '#domains/projects/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import { JobConnection, JobRef, upperCase } from '../graphql.ts';
+import { JobConnection, JobRef } from '../graphql.ts';
 import type { JobRow } from '../queries.ts';
 import {
   listResourceGroupsBelow,

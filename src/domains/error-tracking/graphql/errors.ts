@@ -4,6 +4,7 @@ import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
@@ -19,7 +20,7 @@ import {
 import { type ErrorRow, errorsByIds, lastSeenHour } from '../errors/queries.ts';
 import { crashFreeRate, type ReleaseRow, type Sessions, sessionsByReleases } from '../errors/releases.ts';
 import { findEvent, listEventsBelow, newestEvents } from '../errors/stored-events.ts';
-import { type ErrorStatus, LEVELS, type Level } from '../model.ts';
+import { LEVELS, STATUSES } from '../model.ts';
 import { EventConnection, EventRef } from './events.ts';
 
 const loadHourly = loader(hourlyByErrors);
@@ -47,24 +48,9 @@ interface EventArguments extends ConnectionArguments {
 }
 const eventsOfError = batchedConnection((ctx, args: EventArguments) => listEventsBelow(ctx, args));
 
-export const StatusEnum = builder.enumType('ErrorTrackingErrorStatus', {
-  values: {
-    UNRESOLVED: { value: 'unresolved' },
-    RESOLVED: { value: 'resolved' },
-    RESOLVED_IN_NEXT_RELEASE: { value: 'resolved_in_next_release' },
-    IGNORED: { value: 'ignored' },
-  } as const satisfies Record<string, { value: ErrorStatus }>,
-});
+export const StatusEnum = builder.enumType('ErrorTrackingErrorStatus', { values: upperCase(STATUSES) });
 
-export const LevelEnum = builder.enumType('ErrorTrackingLevel', {
-  values: {
-    FATAL: { value: 'fatal' },
-    ERROR: { value: 'error' },
-    WARNING: { value: 'warning' },
-    INFO: { value: 'info' },
-    DEBUG: { value: 'debug' },
-  } as const satisfies Record<string, { value: Level }>,
-});
+export const LevelEnum = builder.enumType('ErrorTrackingLevel', { values: upperCase(LEVELS) });
 
 export const BarRef = builder.objectRef<Bar>('ErrorTrackingBar').implement({
   description: 'The number of events in a period.',

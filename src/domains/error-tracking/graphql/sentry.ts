@@ -6,6 +6,7 @@ import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
@@ -16,7 +17,7 @@ import { type Bar, hourlyByErrors } from '../errors/charts.ts';
 import { type ErrorRow, lastSeenHour, listErrorsBelow } from '../errors/queries.ts';
 import { newestEvents } from '../errors/stored-events.ts';
 import type { NormalizedFrame } from '../event.ts';
-import { type ErrorStatus, errorWebUrl } from '../model.ts';
+import { errorWebUrl, STATUSES } from '../model.ts';
 import { loadErrorOf } from './errors.ts';
 import { payloadOf, sourceOf } from './events.ts';
 
@@ -26,14 +27,7 @@ import { payloadOf, sourceOf } from './events.ts';
 const loadHourly = loader(hourlyByErrors);
 const loadNewest = loader(newestEvents);
 
-const Status = builder.enumType('SentryErrorStatus', {
-  values: {
-    UNRESOLVED: { value: 'unresolved' },
-    RESOLVED: { value: 'resolved' },
-    RESOLVED_IN_NEXT_RELEASE: { value: 'resolved_in_next_release' },
-    IGNORED: { value: 'ignored' },
-  } as const satisfies Record<string, { value: ErrorStatus }>,
-});
+const Status = builder.enumType('SentryErrorStatus', { values: upperCase(STATUSES) });
 
 const Frequency = builder.objectRef<Bar>('SentryErrorFrequency').implement({
   extensions: { viewerIndependent: true },

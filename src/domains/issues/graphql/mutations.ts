@@ -2,17 +2,16 @@ import { userIdsByUsernames } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { builder } from '#graphql/builder.ts';
+import { upperCase } from '#graphql/enums.ts';
 import { MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { createIssue, deleteIssue, type IssueChanges, updateIssue } from '../commands.ts';
 import { IssueRef, IssueTypeEnum } from '../graphql.ts';
-import type { IssueRow } from '../model.ts';
+import { ISSUE_STATE_EVENTS, type IssueRow } from '../model.ts';
 import { getIssue } from '../queries.ts';
 
-const IssueStateEvent = builder.enumType('IssueStateEvent', {
-  values: { CLOSE: { value: 'close' }, REOPEN: { value: 'reopen' } } as const,
-});
+const IssueStateEvent = builder.enumType('IssueStateEvent', { values: upperCase(ISSUE_STATE_EVENTS) });
 
 mutationField('createIssue', {
   description: 'Opens an issue.',
