@@ -40,6 +40,9 @@ export const builder = new SchemaBuilder<SchemaTypes>({
 
 export type Types = (typeof builder)['$inferSchemaTypes'];
 
+/** Makes the fields of an input object. */
+export type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
+
 // mutation.ts and subscription.ts create the other root types: a root type without fields makes the schema invalid.
 builder.queryType({});
 

@@ -1,6 +1,6 @@
 import type { FieldMap, InputFieldMap, InputShapeFromFields, ShapeFromTypeParam, TypeParam } from '@pothos/core';
 import type { Context } from '#platform/context.ts';
-import { builder, type Types } from './builder.ts';
+import { builder, type InputFields, type Types } from './builder.ts';
 import { payloadErrors } from './errors.ts';
 import { clearLoaders } from './loaders.ts';
 
@@ -10,8 +10,6 @@ type Outputs = Record<string, TypeParam<Types>>;
 
 type Results<Payload extends Outputs> = { readonly [K in keyof Payload]?: ShapeFromTypeParam<Types, Payload[K], true> };
 
-type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
-
 /** How a list given to a mutation changes the present one. */
 export const MutationOperationMode = builder.enumType('MutationOperationMode', {
   values: { REPLACE: { value: 'replace' }, APPEND: { value: 'append' }, REMOVE: { value: 'remove' } } as const,
@@ -20,7 +18,7 @@ export const MutationOperationMode = builder.enumType('MutationOperationMode', {
 export interface MutationOptions<Fields extends InputFieldMap, Payload extends Outputs> {
   readonly description?: string;
   readonly deprecationReason?: string;
-  readonly input: (t: InputBuilder) => Fields;
+  readonly input: (t: InputFields) => Fields;
   readonly payload: Payload;
   readonly run: (ctx: Context, input: InputShapeFromFields<Fields>) => Promise<Results<Payload>>;
 }

@@ -2,7 +2,7 @@ import { GroupConnection, GroupRef, loadGroup } from '#domains/groups/graphql.ts
 import { canOnGroup } from '#domains/groups/policy.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields, type Types } from '#graphql/builder.ts';
 import { connection, listConnection, pageOfAll } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
@@ -14,8 +14,6 @@ import { type ApprovalRule, differsFrom, REPORT_TYPES, SETTINGS, type Setting } 
 import { canReadApprovals } from './policy.ts';
 import { rulesByIds, rulesByOwners } from './queries.ts';
 import { type GovernedSetting, type GovernedSettings, settingsByIds } from './settings.ts';
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 export const ApprovalRuleType = builder.enumType('ApprovalRuleType', {
   values: {

@@ -3,7 +3,7 @@ import { canOnGroup } from '#domains/groups/policy.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
@@ -87,8 +87,6 @@ builder.queryField('ciVariables', (t) =>
     CiVariableConnection,
   ),
 );
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const placeFields = (t: InputFields) => ({
   projectPath: t.id({ description: 'The project. Without it and a group, the variable is of the instance.' }),

@@ -3,7 +3,7 @@ import { MergeRequestRef } from '#domains/merge-requests/graphql.ts';
 import { NoteRef } from '#domains/notes/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import type { ModelId } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -67,7 +67,7 @@ const KINDS: Readonly<Record<string, AwardableKind>> = { Issue: 'issue', MergeRe
 
 const find = (ctx: Context, { model, id }: ModelId) => getAwardableById(ctx, KINDS[model] ?? 'issue', id);
 
-const input = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const input = (t: InputFields) => ({
   awardableId: t.field({ type: 'AwardableID', required: true }),
   name: t.string({ required: true }),
 });

@@ -5,7 +5,7 @@ import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
@@ -164,8 +164,6 @@ projectField('environment', [...JUDGED, 'id'], (t) =>
       can(ctx, project, 'read_pipeline') ? loadByKey(ctx, environmentKey(project.id, name)) : null,
   }),
 );
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const attributeFields = (t: InputFields) => ({
   externalUrl: t.string(),

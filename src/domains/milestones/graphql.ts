@@ -3,7 +3,7 @@ import { type ContainerKind, getContainerByPath } from '#domains/planning/contai
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { orNull } from '#graphql/errors.ts';
@@ -166,7 +166,7 @@ builder.queryField('milestone', (t) =>
   }),
 );
 
-const detailInputs = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const detailInputs = (t: InputFields) => ({
   description: t.string(),
   dueDate: t.field({ type: 'Date' }),
   startDate: t.field({ type: 'Date' }),

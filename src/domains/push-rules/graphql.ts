@@ -2,7 +2,7 @@ import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -72,8 +72,6 @@ projectField('pushRule', JUDGED, (t) =>
     resolve: (project, _args, ctx) => (can(ctx, project, 'admin_push_rule') ? ruleOf.project(ctx, project.id) : null),
   }),
 );
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const attributeFields = (t: InputFields) => ({
   ...mapRecord(FLAG_FIELDS, (name: Flag) => t.boolean({ description: `Refuse: ${FLAGS[name]}` })),

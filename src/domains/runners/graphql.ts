@@ -2,7 +2,7 @@ import { GroupRef, loadGroup } from '#domains/groups/graphql.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
 import { CredentialOriginRef } from '#domains/tokens/graphql.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
@@ -202,7 +202,7 @@ builder.queryField('runners', (t) =>
 );
 
 /** The inputs for the attributes of a runner. */
-export const attributeInputs = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+export const attributeInputs = (t: InputFields) => ({
   description: t.string(),
   maintenanceNote: t.string(),
   paused: t.boolean(),

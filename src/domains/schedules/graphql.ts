@@ -6,7 +6,7 @@ import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { gid } from '#graphql/ids.ts';
@@ -139,8 +139,6 @@ const InputInput = builder.inputType('PipelineScheduleInputInput', {
     destroy: t.boolean({ description: 'Removes the input. Only in updates.' }),
   }),
 });
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const optionFields = (t: InputFields) => ({
   cronTimezone: t.string({ description: 'UTC by default. An IANA name, or a name of Rails.' }),

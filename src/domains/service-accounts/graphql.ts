@@ -2,7 +2,7 @@ import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
 import { PersonalAccessTokenConnection, PersonalAccessTokenRef } from '#domains/tokens/graphql.ts';
 import { UserConnection, UserRef } from '#domains/users/graphql.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import {
@@ -59,10 +59,8 @@ builder.queryField('serviceAccounts', (t) =>
   ),
 );
 
-type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
-
-const groupPath = (t: InputBuilder) => t.id({ description: 'The group. Without one, an account of the instance.' });
-const attributes = (t: InputBuilder) => ({ name: t.string(), username: t.string(), email: t.string() });
+const groupPath = (t: InputFields) => t.id({ description: 'The group. Without one, an account of the instance.' });
+const attributes = (t: InputFields) => ({ name: t.string(), username: t.string(), email: t.string() });
 const given = ({ name, username, email }: Record<'name' | 'username' | 'email', string | null | undefined>) => ({
   name: name ?? undefined,
   username: username ?? undefined,
@@ -132,7 +130,7 @@ mutationField('serviceAccountTokenCreate', {
   },
 });
 
-const tokenInput = (t: InputBuilder) => ({
+const tokenInput = (t: InputFields) => ({
   groupPath: groupPath(t),
   userId: t.field({ type: 'UserID', required: true }),
   id: t.field({ type: 'PersonalAccessTokenID', required: true }),

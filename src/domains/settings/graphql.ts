@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -104,7 +104,7 @@ builder.queryField('applicationSettingsChanges', (t) =>
   ),
 );
 
-const inputFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => {
+const inputFields = (t: InputFields) => {
   const make = {
     Boolean: (description: string) => t.boolean({ description }),
     Int: (description: string) => t.int({ description }),

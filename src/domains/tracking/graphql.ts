@@ -6,7 +6,7 @@ import { humanDuration } from '#domains/planning/time-tracking.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserConnection, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { type ConnectionArguments, connection, pageOfAll } from '#graphql/connection.ts';
 import { gid, type ModelId } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -188,7 +188,7 @@ mutationField('timelogDelete', {
   },
 });
 
-const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const named = (t: InputFields) => ({
   projectPath: t.id({ required: true }),
   iid: t.string({ required: true }),
   subscribedState: t.boolean({ required: true }),

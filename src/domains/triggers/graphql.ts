@@ -3,7 +3,7 @@ import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -51,8 +51,6 @@ projectField('pipelineTriggers', JUDGED, (t) =>
     TriggerConnection,
   ),
 );
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const which = (t: InputFields) => ({ id: t.field({ type: 'CiPipelineTriggerID', required: true }) });
 

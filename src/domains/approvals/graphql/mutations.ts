@@ -1,5 +1,5 @@
 import { type ContainerKind, getContainer } from '#domains/planning/container.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { upperCase } from '#graphql/enums.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
@@ -18,8 +18,6 @@ import {
 import { SETTINGS, type Setting } from '../model.ts';
 import { getContainerOfRule } from '../queries.ts';
 import { WRITABLE_TYPES } from '../writing.ts';
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const WritableType = builder.enumType('WritableApprovalRuleType', { values: upperCase(WRITABLE_TYPES) });
 interface SettingInput {

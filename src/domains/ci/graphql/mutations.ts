@@ -1,6 +1,6 @@
 import { CiVariableTypeEnum } from '#domains/ci-variables/graphql.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { jsonOrText } from '#graphql/json-or-text.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
@@ -18,8 +18,6 @@ import { createPipeline } from '../create.ts';
 import { requestPipeline } from '../creation/requests.ts';
 import { JobRef, PipelineRef } from '../graphql.ts';
 import { jobsByIds, pipelinesByIds } from '../queries.ts';
-
-type InputFields = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
 
 const VariableInput = builder.inputType('CiVariableInput', {
   fields: (t) => ({

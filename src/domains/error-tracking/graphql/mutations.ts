@@ -1,7 +1,7 @@
 import { IssueRef } from '#domains/issues/graphql.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
-import type { Types } from '#graphql/builder.ts';
+import type { InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid } from '#platform/errors.ts';
@@ -12,7 +12,7 @@ import { getErrorWithProject } from '../errors/queries.ts';
 import { ErrorRef, StatusEnum } from './errors.ts';
 
 /** The parts that mutations of one error and of many share. */
-const changeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const changeFields = (t: InputFields) => ({
   status: t.field({ type: StatusEnum, description: 'Resolving closes the linked issue.' }),
   release: t.string({
     description: 'With RESOLVED: the release that has the fix. Events from earlier ones do not reopen the error.',

@@ -1,6 +1,6 @@
 import { AccessLevelEnum, FeatureLevelEnum, VisibilityLevelsEnum } from '#domains/access/graphql.ts';
 import type { FeatureLevel, Visibility } from '#domains/access/model.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { GroupAttributes } from '../attributes.ts';
 import { createGroup, transferGroup, updateGroup } from '../commands.ts';
@@ -29,7 +29,7 @@ const ProjectCreationLevel = builder.enumType('GroupProjectCreationLevel', { val
 const SubgroupCreationLevel = builder.enumType('GroupSubgroupCreationLevel', { values: SUBGROUP_CREATION_LEVELS });
 
 /** Attributes that owners may set, on creation and later. */
-const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const attributeFields = (t: InputFields) => ({
   description: t.string(),
   visibility: t.field({ type: VisibilityLevelsEnum }),
   shareWithGroupLock: t.boolean(),

@@ -4,7 +4,7 @@ import { findGroup, getGroup } from '#domains/groups/queries.ts';
 import { ProjectRef } from '#domains/projects/graphql.ts';
 import { findProject, getProject } from '#domains/projects/queries.ts';
 import { findUserByUsername } from '#domains/users/queries.ts';
-import type { Types } from '#graphql/builder.ts';
+import type { InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
@@ -26,7 +26,7 @@ const userOf = async (
   return user.id;
 };
 
-const person = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const person = (t: InputFields) => ({
   userId: t.field({ type: 'UserID' }),
   username: t.string(),
 });

@@ -1,5 +1,5 @@
 import type { InputFieldMap } from '@pothos/core';
-import type { Types } from '#graphql/builder.ts';
+import type { InputFields } from '#graphql/builder.ts';
 import {
   attributeNames,
   attributeSchemas,
@@ -14,7 +14,7 @@ const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter
 const inputNames = attributeNames.map((name) => ({ name, input: camelCase(name) }));
 
 /** Returns an input field for each setting of attributes.ts, such as `ciConfigPath` for `ci_config_path`. */
-export const settingFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>): InputFieldMap => {
+export const settingFields = (t: InputFields): InputFieldMap => {
   const fields: InputFieldMap = {};
   for (const { name, input } of inputNames) {
     const kind = schemaKind(attributeSchemas[name]);

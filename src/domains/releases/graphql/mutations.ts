@@ -1,5 +1,5 @@
 import { getProject } from '#domains/projects/queries.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { LinkType } from '../attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from '../commands.ts';
@@ -7,9 +7,7 @@ import { ReleaseAssetLink, ReleaseAssetLinkType, ReleaseRef } from '../graphql.t
 import { createLink, deleteLink, getLinkPlace, updateLink } from '../links.ts';
 import { getRelease } from '../queries.ts';
 
-type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
-
-const linkFields = (t: InputBuilder) => ({
+const linkFields = (t: InputFields) => ({
   directAssetPath: t.string({ description: 'The path of the link below the release, such as `/binaries/linux`.' }),
   linkType: t.field({ type: ReleaseAssetLinkType }),
 });
@@ -32,14 +30,14 @@ const moreOf = ({ directAssetPath, linkType }: LinkMore) => ({
   link_type: linkType ?? undefined,
 });
 
-const attributes = (t: InputBuilder) => ({
+const attributes = (t: InputFields) => ({
   name: t.string(),
   description: t.string(),
   releasedAt: t.field({ type: 'Time', description: 'A future time makes it an upcoming release.' }),
   milestones: t.stringList({ description: 'Titles of milestones of the project or of groups above it.' }),
 });
 
-const place = (t: InputBuilder) => ({ projectPath: t.id({ required: true }), tagName: t.string({ required: true }) });
+const place = (t: InputFields) => ({ projectPath: t.id({ required: true }), tagName: t.string({ required: true }) });
 
 mutationField('releaseCreate', {
   description: 'Creates a release for a tag. The tag is created from `ref` if it does not exist.',

@@ -1,6 +1,6 @@
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -84,7 +84,7 @@ const GrantInput = builder.inputType('ProtectedBranchGrantInput', {
 });
 type GrantFields = typeof GrantInput.$inferInput;
 
-const protectionFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const protectionFields = (t: InputFields) => ({
   allowedToPush: t.field({ type: [GrantInput] }),
   allowedToMerge: t.field({ type: [GrantInput] }),
   allowedToUnprotect: t.field({ type: [GrantInput] }),
@@ -118,7 +118,7 @@ const toProtection = (input: ProtectionFields): ProtectionInput => {
   };
 };
 
-const protectionTarget = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const protectionTarget = (t: InputFields) => ({
   projectPath: t.id({ required: true }),
   name: t.string({ required: true, description: '`*` matches any characters.' }),
 });
