@@ -90,6 +90,11 @@ export const invalid = (fields: FieldErrors) =>
     { fields },
   );
 
+/** @throws DomainError `invalid` if there are problems */
+export const requireValid = (problems: FieldErrors): void => {
+  if (Object.keys(problems).length > 0) throw invalid(problems);
+};
+
 export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
   new DomainError('conflict', message, fields ? { fields } : {});
 

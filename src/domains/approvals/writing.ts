@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, requireValid } from '#platform/errors.ts';
 import { type ApproverChanges, approversAfter } from './approvers.ts';
 import { approvalRuleCreated, approvalRuleDeleted, approvalRuleUpdated } from './events.ts';
 import { type ApprovalRule, MAX_APPROVALS, REPORT_RULES, type ReportType, type RuleType } from './model.ts';
@@ -160,7 +160,7 @@ const check = (rule: RuleValues): void => {
   } else if (report_type !== null && name !== REPORT_RULES[report_type]) {
     problems.name = [`must be ${REPORT_RULES[report_type]} for the report type ${report_type}`];
   }
-  if (Object.keys(problems).length > 0) throw invalid(problems);
+  requireValid(problems);
 };
 
 const NOUNS = { group: 'group', project: 'project', merge_request: 'merge request' } as const;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { ownerColumns } from '#domains/planning/container.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, invalid } from '#platform/errors.ts';
+import { badParameters, invalid, requireValid } from '#platform/errors.ts';
 import { ciVariableCreated, ciVariableDeleted, ciVariableUpdated } from './events.ts';
 import {
   type CiVariableRow,
@@ -37,7 +37,7 @@ export const createVariable = async (
   const scope = scopeOf(seen, given);
   const { raw = false, description = null, variable_type = 'env_var', protected: isProtected = false } = given;
   const masked = hidden || (given.masked ?? false);
-  check({ key, value, raw, masked, description, environment_scope: scope });
+  requireValid(problemsOf({ key, value, raw, masked, description, environment_scope: scope }));
   return ctx.transaction(async (tx) => {
     const owner = await lockVariableOwner(tx, seen);
     await requireRoom(tx, owner);
@@ -78,7 +78,7 @@ export const updateVariable = async (
     const columns = { ...defined(rest), environment_scope: scopeOf(owner, given, before.environment_scope) };
     const after = { ...before, ...columns };
     if (before.hidden && !after.masked) throw invalid({ masked: ['cannot be removed from a hidden variable'] });
-    check({ ...after, value });
+    requireValid(problemsOf({ ...after, value }));
     const { environment_scope } = after;
     if (environment_scope !== before.environment_scope) await requireFree(tx, owner, { key, environment_scope });
     const changed = [
@@ -131,12 +131,6 @@ const scopeOf = (owner: VariableOwner, { environment_scope }: VariableAttributes
   if (owner.kind === 'instance' && environment_scope !== undefined)
     throw badParameters('environment_scope is not allowed for variables of the instance');
   return environment_scope ?? before;
-};
-
-/** @throws DomainError `invalid` */
-const check = (variable: Parameters<typeof problemsOf>[0]): void => {
-  const problems = problemsOf(variable);
-  if (Object.keys(problems).length > 0) throw invalid(problems);
 };
 
 const requireRoom = async (tx: Tx, owner: VariableOwner): Promise<void> => {

@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { badParameters, DomainError, forbidden, notFound, requireValid } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { commitStatusReported } from './events.ts';
 import { isComplete, type ReportedState, statusOf, stepProblem } from './model.ts';
@@ -91,7 +91,7 @@ const checkReport = ({ ref, name = 'default', target_url, description, coverage 
   else if (target_url && !isWebAddress(target_url))
     problems.target_url = ['is blocked: Only allowed schemes are http, https'];
   if (coverage != null && !(coverage >= 0 && coverage <= 100)) problems.coverage = ['must be between 0 and 100'];
-  if (Object.keys(problems).length > 0) throw invalid(problems);
+  requireValid(problems);
 };
 
 /** It is shown as a link, so it must not be a script. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { invalid, notFound } from '#platform/errors.ts';
+import { notFound, requireValid } from '#platform/errors.ts';
 import { customAttributeDeleted, customAttributeSet } from './events.ts';
 import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './model.ts';
 import { requireAdministrator } from './policy.ts';
@@ -19,7 +19,7 @@ export const setCustomAttribute = async (
   requireAdministrator(ctx);
   const problems = { key: problemsOf(key), value: problemsOf(value) };
   const errors = Object.fromEntries(Object.entries(problems).filter(([, found]) => found.length > 0));
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const { column, table, subject } = OWNERS[kind];
   await ctx.transaction(async (tx) => {
     const owner = sql.ref(column);

@@ -6,7 +6,7 @@ import type { Tier } from '#domains/ci-config/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { badRequest, DomainError, forbidden, invalid, notFound, requireValid } from '#platform/errors.ts';
 import { deploymentsByIds, getDeployment } from './deployments.ts';
 import { deploymentDeleted, environmentDeleted } from './events.ts';
 import { type DeploymentRow, type EnvironmentRow, isFinished, problemsOf, type ReportedDeployment } from './model.ts';
@@ -37,7 +37,7 @@ export const createEnvironment = async (
   given: EnvironmentAttributes & { readonly name: string },
 ): Promise<EnvironmentRow> => {
   requireAbility(ctx, project, 'admin_pipeline');
-  check(given);
+  requireValid(problemsOf(given));
   return ctx.transaction(async (tx) => {
     const { row, isNew } = await ensureEnvironment(tx, project, given);
     if (!isNew) throw invalid({ name: ['has already been taken'] });
@@ -58,7 +58,7 @@ export const updateEnvironment = (
       description: given.description === undefined ? before.description : given.description,
       tier: given.tier ?? before.tier,
     };
-    check({ name: before.name, ...changes });
+    requireValid(problemsOf({ name: before.name, ...changes }));
     return changeEnvironment(tx, project, before, changes);
   });
 
@@ -142,12 +142,6 @@ const withLocked = async <T>(
   });
 };
 
-/** @throws DomainError `invalid` */
-const check = (given: Parameters<typeof problemsOf>[0]): void => {
-  const problems = problemsOf(given);
-  if (Object.keys(problems).length > 0) throw invalid(problems);
-};
-
 export interface DeploymentReport {
   readonly environment: string;
   readonly sha: string;
@@ -167,7 +161,7 @@ export const createDeployment = async (
   { environment, sha, ref, tag, status }: DeploymentReport,
 ): Promise<DeploymentRow> => {
   requireAbility(ctx, project, 'admin_pipeline');
-  check({ name: environment });
+  requireValid(problemsOf({ name: environment }));
   const { git } = ctx.services;
   const problems: Record<string, string[]> = {};
   const commit = /^[0-9a-f]{40}$/.test(sha) ? await git.resolveCommit(project.disk_path, sha) : null;

@@ -10,7 +10,7 @@ import { moveServiceAccounts } from '#domains/users/bots.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { conflict, forbidden, invalid, notFound, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound, requireValid, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -70,7 +70,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
   if (parent) requireGroupAbility(ctx, parent, 'create_subgroup');
   else await requireTopLevel(ctx);
   const errors = attributeErrors(attributes, { topLevel: parent === null });
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const settings = await getSettings(ctx);
   requireProtectionRight(ctx, settings, attributes);
   if (attributes.visibility) await requireUnrestricted(ctx, visibilityLevel(attributes.visibility));
@@ -150,7 +150,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
     ...attributeErrors(changes, { topLevel: found.parent_id === null }),
     ...(await networkErrors(ctx, found, changes.ip_restriction_ranges)),
   };
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const { visibility } = changes;
   const settings = await getSettings(ctx);
   requireProtectionRight(ctx, settings, changes);
@@ -219,7 +219,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
   else await requireTopLevel(ctx);
   if (found.parent_id === (parent?.id ?? null)) throw invalid({ base: ['The group is already there.'] });
   const errors = attributeErrors({ path: found.path }, { topLevel: parent === null });
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 
   return reportTaken(() =>
     ctx.transaction(async (tx) => {

@@ -5,7 +5,7 @@ import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
-import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { forbidden, notFound, requireValid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { removeApplications } from './ending.ts';
 import { applicationCreated, applicationUpdated } from './events.ts';
@@ -254,7 +254,7 @@ const check = async (
   if (scopes.length === 0) errors.scopes = ["can't be blank"];
   else if (!scopes.every((scope) => known.has(scope))) errors.scopes = ["doesn't match configured on the server."];
   if (trusted && owner_id !== null) errors.trusted = ['can only be set for instance-wide applications'];
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 };
 
 const emitApplication = (tx: Tx, definition: typeof applicationCreated, row: ApplicationRow): void => {

@@ -7,11 +7,11 @@ import { highestUnrestricted, requireUnrestricted } from '#domains/groups/visibi
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { conflict, invalid, notFound } from '#platform/errors.ts';
+import { conflict, invalid, notFound, requireValid } from '#platform/errors.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 import type { ProjectAttributes } from './attributes.ts';
 import { IMPORT_TYPE, RUNNING_IMPORT } from './model.ts';
-import { checkNameAndPath, refuse } from './path.ts';
+import { checkNameAndPath } from './path.ts';
 import { protectDefaultBranch } from './protection.ts';
 import { newRegistrationToken, runnersTokenColumns } from './runners-token.ts';
 
@@ -183,7 +183,7 @@ export const checkFree = async (
   const fields: Record<string, readonly string[]> = {};
   if (rows[0]?.name_taken) fields.name = TAKEN;
   if (rows[0]?.path_taken) fields.path = TAKEN;
-  refuse(fields);
+  requireValid(fields);
 };
 
 export const forgetRedirect = async (tx: Tx, path: string): Promise<void> => {

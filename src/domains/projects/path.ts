@@ -1,4 +1,4 @@
-import { type FieldErrors, invalid } from '#platform/errors.ts';
+import { requireValid } from '#platform/errors.ts';
 
 const MAX_LENGTH = 255;
 const NAME =
@@ -41,11 +41,7 @@ export const checkNameAndPath = (given: {
   const path = given.path === undefined ? [] : pathProblems(given.path);
   if (name.length > 0) fields.name = name;
   if (path.length > 0) fields.path = path;
-  refuse(fields);
-};
-
-export const refuse = (fields: FieldErrors): void => {
-  if (Object.keys(fields).length > 0) throw invalid(fields);
+  requireValid(fields);
 };
 
 /** Turns `My first project!` into `my-first-project`. Returns '' if no character of the name is allowed in a path. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
-import { invalid, notFound, unprocessable } from '#platform/errors.ts';
+import { notFound, requireValid, unprocessable } from '#platform/errors.ts';
 import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
 import { FLAG_NAMES, PATTERN_NAMES, type PushRule, type PushRuleAttributes } from './model.ts';
 import { problemsOf } from './patterns.ts';
@@ -86,8 +86,7 @@ const described = ({ id, namespace_id, project_id }: PushRule) => ({ id, namespa
 
 /** Returns the given attributes as columns. @throws `invalid` */
 const columnsOf = (given: PushRuleAttributes) => {
-  const problems = problemsOf(given);
-  if (Object.keys(problems).length > 0) throw invalid(problems);
+  requireValid(problemsOf(given));
   const columns: { -readonly [K in keyof PushRuleAttributes]?: NonNullable<PushRuleAttributes[K]> } = {};
   for (const name of FLAG_NAMES) if (given[name] !== undefined) columns[name] = given[name];
   for (const name of PATTERN_NAMES) if (given[name] !== undefined) columns[name] = given[name] ?? '';

@@ -1,4 +1,4 @@
-import { invalid } from '#platform/errors.ts';
+import { requireValid } from '#platform/errors.ts';
 
 export const LINK_TYPES = ['other', 'runbook', 'image', 'package'] as const;
 export type LinkType = (typeof LINK_TYPES)[number];
@@ -28,7 +28,7 @@ export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   if (filepath != null && (filepath.length > 128 || !FILEPATH.test(filepath) || filepath.includes('..'))) {
     errors.filepath = ['is in an invalid format'];
   }
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 };
 
 /** The URL is shown as a link. The hub never fetches it. */
@@ -50,5 +50,5 @@ export const checkRelease = ({
   if ((description?.length ?? 0) > MAX_DESCRIPTION) {
     errors.description = [`is too long (maximum is ${MAX_DESCRIPTION} characters)`];
   }
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 };

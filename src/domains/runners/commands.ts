@@ -10,7 +10,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, forbidden, invalid } from '#platform/errors.ts';
+import { badParameters, forbidden, requireValid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { runnerCreated } from './events.ts';
 import {
@@ -154,7 +154,7 @@ export const checkRunner = (input: CheckedAttributes, tags: readonly string[]): 
     errors.tag_list = ['can not be empty when runner is not allowed to pick untagged jobs'];
   }
   if (input.maximum_timeout != null && input.maximum_timeout <= 0) errors.maximum_timeout = ['must be greater than 0'];
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 };
 
 const isStorable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();

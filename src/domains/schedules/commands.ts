@@ -7,7 +7,7 @@ import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { invalid, notFound, tooManyRequests } from '#platform/errors.ts';
+import { invalid, notFound, requireValid, tooManyRequests } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { nextRun } from './cron.ts';
@@ -46,7 +46,7 @@ export const createSchedule = async (
 ): Promise<ScheduleRow> => {
   requireAbility(ctx, seen, 'create_pipeline');
   requireVariables(ctx, seen, variables);
-  check({ ...given, cron_timezone }, ctx.clock.now());
+  requireValid(problemsOf({ ...given, cron_timezone }, ctx.clock.now()));
   const ref = await fullRef(ctx, seen, given.ref);
   await requireRunOn(ctx, seen, ref);
   return ctx.transaction(async (tx) => {
@@ -97,7 +97,7 @@ export const updateSchedule = async (
       cron_timezone: given.cron_timezone ?? before.cron_timezone,
       active: given.active ?? before.active,
     };
-    check(after, tx.clock.now());
+    requireValid(problemsOf(after, tx.clock.now()));
     await requireRunOn(tx, project, after.ref);
     const isRescheduled =
       after.cron !== before.cron || after.cron_timezone !== before.cron_timezone || after.active !== before.active;
@@ -257,8 +257,7 @@ const writeVariables = async (tx: Tx, id: number, variables: readonly ScheduleVa
         .execute();
       continue;
     }
-    const problems = variableProblems({ key, value: value ?? '' });
-    if (Object.keys(problems).length > 0) throw invalid(problems);
+    requireValid(variableProblems({ key, value: value ?? '' }));
     const changes = {
       ...(value === undefined ? {} : { sealed_value: sealValue(tx, value) }),
       ...(variable_type === undefined ? {} : { variable_type }),
@@ -327,12 +326,6 @@ const payloadOf = (row: ScheduleRow): SchedulePayload => ({
 
 const nextRunAt = (cron: string, zone: string, now: Date): string | null =>
   nextRun(cron, zone, now)?.toISOString() ?? null;
-
-/** @throws DomainError `invalid` */
-const check = (schedule: Parameters<typeof problemsOf>[0], now: Date): void => {
-  const problems = problemsOf(schedule, now);
-  if (Object.keys(problems).length > 0) throw invalid(problems);
-};
 
 /**
  * Returns the branch or tag with `refs/heads/` or `refs/tags/`.

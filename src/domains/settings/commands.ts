@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
-import { badRequest, forbidden, invalid } from '#platform/errors.ts';
+import { badRequest, forbidden, requireValid } from '#platform/errors.ts';
 import { recordChange } from './audit.ts';
 import { checkedChanges } from './changes.ts';
 import { settingsUpdated } from './events.ts';
@@ -31,7 +31,7 @@ export const updateSettings = async (
     const present = settingsOf(attributesOf(row));
     const { known, changes, problems } = checkedChanges(given, present);
     if (!known) throw badRequest('at least one known setting must be provided');
-    if (Object.keys(problems).length > 0) throw invalid(problems);
+    requireValid(problems);
     const values: Record<string, unknown> = { ...changes };
     for (const name of secretNames) {
       const secret = changes[name];

@@ -4,7 +4,7 @@ import { findMailToken, takeMailToken } from '#domains/users/mail-tokens.ts';
 import { hashPassword, MAX_PASSWORD_LENGTH } from '#domains/users/password.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import type { Context } from '#platform/context.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, requireValid } from '#platform/errors.ts';
 import { endSessions } from './sessions.ts';
 
 /** Whether the token from a mail can still set a password. Does not use the token up. */
@@ -25,7 +25,7 @@ export const resetPassword = async (ctx: Context, token: string, password: strin
     password.length > MAX_PASSWORD_LENGTH
       ? { password: [`is too long (maximum is ${MAX_PASSWORD_LENGTH} characters)`] }
       : passwordErrors(password, minimum_password_length);
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const digest = await hashPassword(password);
   await ctx.transaction(async (tx) => {
     const taken = await takeMailToken(tx, 'reset_password', token);

@@ -11,7 +11,7 @@ import { setPassword } from '#domains/users/set-password.ts';
 import { reactivateUser } from '#domains/users/states.ts';
 import { anonymous, type Context, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
-import { forbidden, invalid, unauthenticated } from '#platform/errors.ts';
+import { forbidden, invalid, requireValid, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { endOtherSessions, endSession, endSessions, startSession } from './sessions.ts';
 import { verifySecondFactor } from './two-factor.ts';
@@ -189,7 +189,7 @@ const mailNewAddress = async (tx: Tx, userId: number): Promise<void> => {
 const digestOfNewPassword = async (ctx: Context, userId: number, password: string): Promise<string> => {
   const { minimum_password_length } = await getSettings(ctx);
   const errors = passwordErrors(password, minimum_password_length);
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const { password_hash } = await passwordOf(ctx, userId);
   if (password_hash !== null && (await verifyPassword(password_hash, password))) {
     throw invalid({ password: ['must differ from the current password'] });

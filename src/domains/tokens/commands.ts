@@ -6,7 +6,7 @@ import { getUser, type UserRow } from '#domains/users/queries.ts';
 import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, insufficientScope, invalid } from '#platform/errors.ts';
+import { badRequest, forbidden, insufficientScope, invalid, requireValid } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant } from './model.ts';
@@ -128,7 +128,7 @@ const insertChecked = async (
     errors.scopes = ['can only contain scopes of the token in use'];
   }
   if (problem !== null) errors.expires_at = [problem];
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 
   const value = settings.personal_access_token_prefix + randomToken();
   const row = await ctx.transaction((tx) =>

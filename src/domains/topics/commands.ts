@@ -3,7 +3,7 @@ import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { badRequest, invalid, notFound } from '#platform/errors.ts';
+import { badRequest, invalid, notFound, requireValid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
 import { getTopic, type TopicRow } from './queries.ts';
@@ -160,7 +160,7 @@ const readTopic = (input: TopicChanges) => {
   if (description && description.length > MAX_DESCRIPTION) {
     problems.description = [`is too long (maximum is ${MAX_DESCRIPTION} characters)`];
   }
-  if (Object.keys(problems).length > 0) throw invalid(problems);
+  requireValid(problems);
   return {
     ...(name === undefined ? {} : { name }),
     ...(title === undefined ? {} : { title }),
