@@ -95,6 +95,9 @@ export const requireValid = (problems: FieldErrors): void => {
   if (Object.keys(problems).length > 0) throw invalid(problems);
 };
 
+/** A message for `invalid`: the attribute has more than `max` characters. */
+export const tooLong = (max: number): string => `is too long (maximum is ${max} characters)`;
+
 export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
   new DomainError('conflict', message, fields ? { fields } : {});
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tooLong } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { storableTime } from '#platform/time.ts';
 import { readBoolean } from '#platform/values/read-boolean.ts';
@@ -34,7 +35,7 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
       const string = scalarText(value);
       if (string === null || !isStorable(string)) return NO_TEXT;
       if (options.max !== undefined && string.length > options.max) {
-        return new Refusal(`is too long (maximum is ${options.max} characters)`);
+        return new Refusal(tooLong(options.max));
       }
       return options.pattern && !options.pattern.test(string) ? INVALID : string;
     },

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { CiVariables } from '#platform/db/tables.ts';
 import type { FieldErrors } from '#platform/errors.ts';
+import { tooLong } from '#platform/errors.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
 
 export type CiVariableRow = Selectable<CiVariables>;
@@ -110,8 +111,6 @@ export const givenProblemOf = (
   }
   return null;
 };
-
-const tooLong = (max: number): string => `is too long (maximum is ${max} characters)`;
 
 const PURPOSE = 'ci_variable';
 

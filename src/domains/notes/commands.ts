@@ -4,7 +4,7 @@ import { OWNER } from '#domains/access/model.ts';
 import type { MergeRequestRow } from '#domains/merge-requests/queries.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { findDiscussionStart } from './discussions.ts';
 import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
@@ -160,7 +160,7 @@ export const deleteNote = async (ctx: Context, noteable: Commentable, given: Not
 /** Checks the text of a comment. @throws DomainError `invalid` */
 export const readBody = (body: string): string => {
   if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
-  if (body.length > MAX_BODY) throw invalid({ note: [`is too long (maximum is ${MAX_BODY} characters)`] });
+  if (body.length > MAX_BODY) throw invalid({ note: [tooLong(MAX_BODY)] });
   return body;
 };
 

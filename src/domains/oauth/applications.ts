@@ -5,7 +5,7 @@ import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
-import { forbidden, notFound, requireValid } from '#platform/errors.ts';
+import { forbidden, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { removeApplications } from './ending.ts';
 import { applicationCreated, applicationUpdated } from './events.ts';
@@ -242,7 +242,7 @@ const check = async (
   const { oauth_plain_http_redirects_enabled: plainHttp } = await getSettings(ctx);
   const errors: Record<string, string[]> = {};
   if (name.trim() === '') errors.name = ["can't be blank"];
-  else if (name.length > 255) errors.name = ['is too long (maximum is 255 characters)'];
+  else if (name.length > 255) errors.name = [tooLong(255)];
   // Control and bidirectional characters could make a name look like another one on the consent page.
   else if (/[\p{Cc}\p{Cf}]/u.test(name) || !name.isWellFormed()) errors.name = ['is invalid'];
   if (redirect_uris.length > MAX_REDIRECT_URIS)

@@ -1,3 +1,5 @@
+import { tooLong } from '#platform/errors.ts';
+
 const MAX_LENGTH = 2_000;
 
 /** Schemes that execute or display the content of the URI, or that lead to no application. */
@@ -29,7 +31,7 @@ const LOOPBACK = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?(
  * content.
  */
 export const redirectUriProblem = (uri: string, { plainHttp }: { readonly plainHttp: boolean }): string | null => {
-  if (uri.length > MAX_LENGTH) return `is too long (maximum is ${MAX_LENGTH} characters)`;
+  if (uri.length > MAX_LENGTH) return tooLong(MAX_LENGTH);
   if (!/^[a-z][a-z0-9+.-]*:[!-~]+$/i.test(uri) || /["'<>\\^`{|}]/.test(uri)) return 'must be an absolute URI';
   if (uri.includes('#')) return 'cannot contain a fragment';
   if (uri.includes('*')) return 'cannot contain a wildcard';

@@ -1,4 +1,4 @@
-import { invalid } from '#platform/errors.ts';
+import { invalid, tooLong } from '#platform/errors.ts';
 
 // The texts of issues and merge requests.
 
@@ -10,13 +10,13 @@ const MAX_DESCRIPTION = 1_048_576;
 export const readTitle = (given: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ title: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ title: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  if (title.length > MAX_TITLE) throw invalid({ title: [tooLong(MAX_TITLE)] });
   return title;
 };
 
 /** @throws DomainError `invalid` if it is too long */
 export const checkDescription = (description: string | null | undefined): void => {
   if ((description?.length ?? 0) > MAX_DESCRIPTION) {
-    throw invalid({ description: [`is too long (maximum is ${MAX_DESCRIPTION} characters)`] });
+    throw invalid({ description: [tooLong(MAX_DESCRIPTION)] });
   }
 };

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, tooLong } from '#platform/errors.ts';
 import { ancestorIds, type Container, ownerColumns } from './container.ts';
 
 const MAX_TITLE = 255;
@@ -13,7 +13,7 @@ const MAX_TITLE = 255;
 export const trimTitle = (given: string, field: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ [field]: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ [field]: [`is too long (maximum is ${MAX_TITLE} characters)`] });
+  if (title.length > MAX_TITLE) throw invalid({ [field]: [tooLong(MAX_TITLE)] });
   return title;
 };
 

@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { FEATURE_LEVELS } from '#domains/access/model.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, tooLong } from '#platform/errors.ts';
 import { readBoolean } from '#platform/values/read-boolean.ts';
 
 const feature = () => z.enum(FEATURE_LEVELS);
@@ -223,9 +223,7 @@ export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
 /** Describes a validation issue as a sentence that follows the name of the setting. */
 export const problemOf = (issue: z.core.$ZodIssue): string => {
   if (issue.code === 'too_big')
-    return issue.origin === 'string'
-      ? `is too long (maximum is ${issue.maximum} characters)`
-      : `must be less than or equal to ${issue.maximum}`;
+    return issue.origin === 'string' ? tooLong(issue.maximum) : `must be less than or equal to ${issue.maximum}`;
   if (issue.code === 'too_small')
     return issue.origin === 'string' ? "can't be blank" : `must be greater than or equal to ${issue.minimum}`;
   return issue.code === 'invalid_value'

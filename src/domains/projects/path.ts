@@ -1,4 +1,4 @@
-import { requireValid } from '#platform/errors.ts';
+import { requireValid, tooLong } from '#platform/errors.ts';
 
 const MAX_LENGTH = 255;
 const NAME =
@@ -56,13 +56,13 @@ export const pathFromName = (name: string): string =>
 
 const nameProblems = (name: string): string[] => {
   if (name.trim() === '') return ["can't be blank"];
-  if (name.length > MAX_LENGTH) return [`is too long (maximum is ${MAX_LENGTH} characters)`];
+  if (name.length > MAX_LENGTH) return [tooLong(MAX_LENGTH)];
   return NAME.test(name) ? [] : [NAME_RULE];
 };
 
 const pathProblems = (path: string): string[] => {
   if (path === '') return ["can't be blank"];
-  if (path.length > MAX_LENGTH) return [`is too long (maximum is ${MAX_LENGTH} characters)`];
+  if (path.length > MAX_LENGTH) return [tooLong(MAX_LENGTH)];
   // `.` and `..` end in a dot, as does `x.`, which some file systems do not support.
   if (!PATH.test(path) || /\.(git|atom)?$/i.test(path)) return [PATH_RULE];
   return RESERVED.has(path.toLowerCase()) ? [`${path} is a reserved name`] : [];

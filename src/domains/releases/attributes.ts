@@ -1,4 +1,4 @@
-import { requireValid } from '#platform/errors.ts';
+import { requireValid, tooLong } from '#platform/errors.ts';
 
 export const LINK_TYPES = ['other', 'runbook', 'image', 'package'] as const;
 export type LinkType = (typeof LINK_TYPES)[number];
@@ -23,7 +23,7 @@ const FILEPATH = /^\/(?:[-.\w]+\/)*[-.\w]*[\dA-Za-z]$/;
 export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   const errors: Record<string, string[]> = {};
   if (name !== undefined && name.trim() === '') errors.name = ["can't be blank"];
-  if (name !== undefined && name.length > MAX_NAME) errors.name = [`is too long (maximum is ${MAX_NAME} characters)`];
+  if (name !== undefined && name.length > MAX_NAME) errors.name = [tooLong(MAX_NAME)];
   if (url !== undefined && !isAddress(url)) errors.url = ['is blocked: Only allowed schemes are http, https, ftp'];
   if (filepath != null && (filepath.length > 128 || !FILEPATH.test(filepath) || filepath.includes('..'))) {
     errors.filepath = ['is in an invalid format'];
@@ -46,9 +46,9 @@ export const checkRelease = ({
   readonly description?: string | null | undefined;
 }): void => {
   const errors: Record<string, string[]> = {};
-  if ((name?.length ?? 0) > MAX_NAME) errors.name = [`is too long (maximum is ${MAX_NAME} characters)`];
+  if ((name?.length ?? 0) > MAX_NAME) errors.name = [tooLong(MAX_NAME)];
   if ((description?.length ?? 0) > MAX_DESCRIPTION) {
-    errors.description = [`is too long (maximum is ${MAX_DESCRIPTION} characters)`];
+    errors.description = [tooLong(MAX_DESCRIPTION)];
   }
   requireValid(errors);
 };

@@ -10,7 +10,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, forbidden, requireValid } from '#platform/errors.ts';
+import { badParameters, forbidden, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { runnerCreated } from './events.ts';
 import {
@@ -145,7 +145,7 @@ export const checkRunner = (input: CheckedAttributes, tags: readonly string[]): 
   const texts = { description: MAX_DESCRIPTION, maintenance_note: MAX_MAINTENANCE_NOTE } as const;
   for (const field of ['description', 'maintenance_note'] as const) {
     const value = input[field] ?? '';
-    if ([...value].length > texts[field]) errors[field] = [`is too long (maximum is ${texts[field]} characters)`];
+    if ([...value].length > texts[field]) errors[field] = [tooLong(texts[field])];
     else if (!isStorable(value)) errors[field] = ['is invalid'];
   }
   if (tags.length > MAX_TAGS) errors.tag_list = [`has too many tags (maximum is ${MAX_TAGS})`];

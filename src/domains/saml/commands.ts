@@ -2,7 +2,7 @@ import { ROLES } from '#domains/access/model.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badParameters, invalid, notFound } from '#platform/errors.ts';
+import { badParameters, invalid, notFound, tooLong } from '#platform/errors.ts';
 import { samlGroupLinkCreated, samlGroupLinkDeleted } from './events.ts';
 import { linkScope, requireSamlLinks } from './policy.ts';
 import type { SamlGroupLink } from './queries.ts';
@@ -30,7 +30,7 @@ export const createSamlGroupLink = async (
   if (!ROLES.some((role) => role === access_level)) throw badParameters('access_level does not have a valid value');
   if (name.trim() === '') throw invalid({ saml_group_name: ["can't be blank"] });
   if (name.length > MAX_NAME) {
-    throw invalid({ saml_group_name: [`is too long (maximum is ${MAX_NAME} characters)`] });
+    throw invalid({ saml_group_name: [tooLong(MAX_NAME)] });
   }
   return ctx.transaction(async (tx) => {
     const group = await lockGroupFor(tx, given, 'admin_saml_group_link');

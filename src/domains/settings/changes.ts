@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { FieldErrors } from '#platform/errors.ts';
+import { tooLong } from '#platform/errors.ts';
 import { factsOf } from './registry/define.ts';
 import { aliases, isSetting, type SettingName, type Settings, settingNames, settingsSchema } from './registry.ts';
 import { SECRET_MASK } from './secrets.ts';
@@ -105,7 +106,7 @@ const problemOf = (issue: z.core.$ZodIssue): string => {
         ? `is too short (minimum is ${issue.minimum} characters)`
         : `must be greater than or equal to ${issue.minimum}`;
     case 'too_big':
-      if (issue.origin === 'string') return `is too long (maximum is ${issue.maximum} characters)`;
+      if (issue.origin === 'string') return tooLong(issue.maximum);
       return issue.origin === 'array'
         ? `has too many entries (maximum is ${issue.maximum})`
         : `must be less than or equal to ${issue.maximum}`;

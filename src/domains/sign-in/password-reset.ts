@@ -4,7 +4,7 @@ import { findMailToken, takeMailToken } from '#domains/users/mail-tokens.ts';
 import { hashPassword, MAX_PASSWORD_LENGTH } from '#domains/users/password.ts';
 import { setPassword } from '#domains/users/set-password.ts';
 import type { Context } from '#platform/context.ts';
-import { invalid, requireValid } from '#platform/errors.ts';
+import { invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { endSessions } from './sessions.ts';
 
 /** Whether the token from a mail can still set a password. Does not use the token up. */
@@ -23,7 +23,7 @@ export const resetPassword = async (ctx: Context, token: string, password: strin
   if (!(await canResetPassword(ctx, token))) throw badToken();
   const errors =
     password.length > MAX_PASSWORD_LENGTH
-      ? { password: [`is too long (maximum is ${MAX_PASSWORD_LENGTH} characters)`] }
+      ? { password: [tooLong(MAX_PASSWORD_LENGTH)] }
       : passwordErrors(password, minimum_password_length);
   requireValid(errors);
   const digest = await hashPassword(password);

@@ -6,7 +6,7 @@ import { getUser, type UserRow } from '#domains/users/queries.ts';
 import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, insufficientScope, invalid, requireValid } from '#platform/errors.ts';
+import { badRequest, forbidden, insufficientScope, invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant } from './model.ts';
@@ -116,8 +116,8 @@ const insertChecked = async (
 
   const errors: Record<string, string[]> = {};
   if (input.name.trim() === '') errors.name = ["can't be blank"];
-  else if (input.name.length > 255) errors.name = ['is too long (maximum is 255 characters)'];
-  if ((input.description?.length ?? 0) > 255) errors.description = ['is too long (maximum is 255 characters)'];
+  else if (input.name.length > 255) errors.name = [tooLong(255)];
+  if ((input.description?.length ?? 0) > 255) errors.description = [tooLong(255)];
   for (const field of ['name', 'description'] as const) {
     if (input[field]?.includes('\0') || input[field]?.isWellFormed() === false) errors[field] = ['is invalid'];
   }

@@ -3,7 +3,7 @@ import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { badRequest, invalid, notFound, requireValid } from '#platform/errors.ts';
+import { badRequest, invalid, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
 import { getTopic, type TopicRow } from './queries.ts';
@@ -147,8 +147,7 @@ const readTopic = (input: TopicChanges) => {
   const line = (field: 'name' | 'title', given: string | undefined): string | undefined => {
     const value = given?.trim();
     if (value === '') problems[field] = ["can't be blank"];
-    else if (value !== undefined && value.length > MAX_LENGTH)
-      problems[field] = [`is too long (maximum is ${MAX_LENGTH} characters)`];
+    else if (value !== undefined && value.length > MAX_LENGTH) problems[field] = [tooLong(MAX_LENGTH)];
     else if (value !== undefined && /[\r\n]/.test(value)) problems[field] = ['must not contain line breaks'];
     // A comma separates topics in text inputs.
     else if (field === 'name' && value?.includes(',')) problems[field] = ['must not contain a comma'];
@@ -158,7 +157,7 @@ const readTopic = (input: TopicChanges) => {
   const title = line('title', input.title);
   const { description } = input;
   if (description && description.length > MAX_DESCRIPTION) {
-    problems.description = [`is too long (maximum is ${MAX_DESCRIPTION} characters)`];
+    problems.description = [tooLong(MAX_DESCRIPTION)];
   }
   requireValid(problems);
   return {

@@ -4,7 +4,7 @@ import { lockProjectFor } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
 import { pipelineTriggerCreated, pipelineTriggerDeleted, pipelineTriggerUpdated } from './events.ts';
 import { MAX_DESCRIPTION, newTriggerToken, type TriggerRow } from './model.ts';
 import { getTrigger } from './queries.ts';
@@ -83,6 +83,5 @@ const emitTrigger = (
 
 /** @throws DomainError `invalid` */
 const check = (description: string): void => {
-  if (description.length > MAX_DESCRIPTION)
-    throw invalid({ description: [`is too long (maximum is ${MAX_DESCRIPTION} characters)`] });
+  if (description.length > MAX_DESCRIPTION) throw invalid({ description: [tooLong(MAX_DESCRIPTION)] });
 };

@@ -1,3 +1,4 @@
+import { tooLong } from '#platform/errors.ts';
 import { readExpiry } from '#platform/values/durations.ts';
 import { ARTIFACT_ACCESSES, type JobArtifacts, RESULT_WHEN } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
@@ -61,7 +62,7 @@ export const readArtifacts = (value: Value | undefined, at: KeyPath): JobArtifac
 };
 
 const checkExposed = (name: string, paths: readonly string[], at: KeyPath): void => {
-  if (name.length > 100) at.fail('is too long (maximum is 100 characters)', 'expose as');
+  if (name.length > 100) at.fail(tooLong(100), 'expose as');
   if (!EXPOSED_NAME.test(name)) at.fail('can contain only letters, digits, `-`, `_` and spaces', 'expose as');
   if (paths.length === 0) at.fail("can't be blank", 'paths');
   if (paths.some((path) => path.includes('*'))) at.fail("can't contain '*' when used with 'expose_as'", 'paths');

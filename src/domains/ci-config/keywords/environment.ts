@@ -1,3 +1,4 @@
+import { tooLong } from '#platform/errors.ts';
 import { readDuration } from '#platform/values/durations.ts';
 import { ENVIRONMENT_ACTIONS, type JobEnvironment, TIERS } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
@@ -19,7 +20,7 @@ export const readEnvironment = (value: Value | undefined, at: KeyPath): JobEnvir
   if (hash.get('kubernetes')) at.refuse('kubernetes');
   const name = readText(hash, 'name', at) ?? '';
   if (name === '') return at.fail("can't be blank", 'name');
-  if (name.length > 255) at.fail('is too long (maximum is 255 characters)', 'name');
+  if (name.length > 255) at.fail(tooLong(255), 'name');
   if (!NAME.test(name)) {
     at.fail(
       "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end with '/'",
