@@ -1,5 +1,6 @@
 import { GraphQLError } from 'graphql';
 import { isObject, JsonLimitError, parseJson } from '#platform/values/json.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { type GraphqlParams, Refused } from './engine.ts';
 import { LIMITS } from './limits.ts';
 
@@ -15,7 +16,7 @@ export const readParams = (sent: unknown): GraphqlParams | Refused => {
   if (operationName !== null && typeof operationName !== 'string') return refuse('`operationName` must be a string');
   if (variables !== null && !isObject(variables)) return refuse('`variables` must be an object');
   if (extensions !== null && !isObject(extensions)) return refuse('`extensions` must be an object');
-  if (NUL_LITERAL.test(query) || !isStorable(variables))
+  if (NUL_LITERAL.test(query) || !holdsStorable(variables))
     return refuse('A string contains a character that cannot be stored');
   return { query, operationName: operationName === '' ? null : operationName, variables: variables ?? {} };
 };
@@ -23,12 +24,12 @@ export const readParams = (sent: unknown): GraphqlParams | Refused => {
 /** NUL as a character or as an escape in a string literal. The parser itself refuses lone surrogates. */
 const NUL_LITERAL = /\0|\\u(?:0000|\{0+\})/;
 
-/** Returns whether Postgres can store every string in the value: none may contain NUL or a lone surrogate. */
-const isStorable = (value: unknown): boolean => {
+/** Returns whether Postgres can store every string in the value. */
+const holdsStorable = (value: unknown): boolean => {
   // Iterative, because clients may nest values arbitrarily deep.
   const left = [value];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
-    if (typeof next === 'string' && (next.includes('\0') || !next.isWellFormed())) return false;
+    if (typeof next === 'string' && !isStorable(next)) return false;
     if (Array.isArray(next)) for (const each of next) left.push(each);
     else if (typeof next === 'object' && next !== null)
       for (const [key, each] of Object.entries(next)) left.push(key, each);

@@ -3,6 +3,7 @@ import { tooLong } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { storableTime } from '#platform/time.ts';
 import { readBoolean } from '#platform/values/read-boolean.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { picker, type Rule, type Shape } from './input.ts';
 import type { Parameters } from './nested.ts';
 import { define, INVALID, invalid, isObject, kindOf, kinds, notInList, Refusal } from './param-kind.ts';
@@ -249,8 +250,6 @@ const DATE_TIME =
 
 const scalarText = (value: unknown): string | null =>
   typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
-
-const isStorable = (string: string): boolean => !string.includes('\0') && string.isWellFormed();
 
 const readInteger = (value: unknown): number | null => {
   const number =

@@ -1,8 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { CiVariables } from '#platform/db/tables.ts';
-import type { FieldErrors } from '#platform/errors.ts';
-import { tooLong } from '#platform/errors.ts';
+import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
 
 export type CiVariableRow = Selectable<CiVariables>;

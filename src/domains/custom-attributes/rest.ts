@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { anyHash, boolean, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { deleteCustomAttribute, setCustomAttribute } from './commands.ts';
@@ -25,7 +26,7 @@ export const customAttributesFilter = anyHash()
     const attributes: [string, string][] = [];
     for (const [key, value] of Object.entries(given)) {
       if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
-        if (!key.includes('\0') && key.isWellFormed() && text().safeParse(value).success) {
+        if (isStorable(key) && text().safeParse(value).success) {
           attributes.push([key, String(value)]);
           continue;
         }

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import { TIERS, type Tier } from '#domains/ci-config/model.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';
-import type { FieldErrors } from '#platform/errors.ts';
-import { tooLong } from '#platform/errors.ts';
+import { type FieldErrors, tooLong } from '#platform/errors.ts';
 
 export interface EnvironmentRow extends Selectable<Environments> {
   /** The newest successful deployment. */

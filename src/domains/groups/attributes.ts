@@ -4,12 +4,10 @@ import type { Protection } from '#domains/settings/protection.ts';
 import { namespacePathProblems } from '#domains/users/namespace-path.ts';
 import { tooLong } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from './model.ts';
 
-/** Rejects NUL and lone surrogates, which Postgres cannot store. */
-const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
-
-const text = (max: number) => z.string('is invalid').max(max, tooLong(max)).refine(storable, 'is invalid');
+const text = (max: number) => z.string('is invalid').max(max, tooLong(max)).refine(isStorable, 'is invalid');
 
 /** Roles that a branch can be limited to: nobody, Developer, Maintainer, administrators. */
 const BRANCH_ROLES: readonly number[] = [0, 30, 40, 60];

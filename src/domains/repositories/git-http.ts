@@ -14,6 +14,7 @@ import { withMessages } from '#platform/git/http/receive-report.ts';
 import { decodedBody } from '#platform/git/http/request-body.ts';
 import type { NewObjects, RefRefusal, RefUpdate, Served, Service } from '#platform/git/types.ts';
 import { splitTarget } from '#platform/urls.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { readCredential } from '#rest/auth.ts';
 import { routerPaths } from '#rest/wildcards.ts';
 import { onlyBranches } from './collaboration.ts';
@@ -268,7 +269,7 @@ const openContext = async (services: Services, request: FastifyRequest): Promise
 const repositoryPath = ({ params }: FastifyRequest): string | null => {
   const segments = typeof params === 'object' && params !== null ? Object.values(params).map(String) : [];
   const path = segments.join('/');
-  const isPath = path.endsWith('.git') && path.length <= 1_024 && !path.includes('\0') && path.isWellFormed();
+  const isPath = path.endsWith('.git') && path.length <= 1_024 && isStorable(path);
   return isPath && segments.every((segment) => segment !== '' && !segment.includes('/')) ? path.slice(0, -4) : null;
 };
 

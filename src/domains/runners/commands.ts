@@ -12,6 +12,7 @@ import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, forbidden, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { runnerCreated } from './events.ts';
 import {
   type CreatedRunner,
@@ -156,8 +157,6 @@ export const checkRunner = (input: CheckedAttributes, tags: readonly string[]): 
   if (input.maximum_timeout != null && input.maximum_timeout <= 0) errors.maximum_timeout = ['must be greater than 0'];
   requireValid(errors);
 };
-
-const isStorable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
 
 /** Returns when a new token expires: after the shortest lifetime in the settings and the project. Null means never. */
 export const expiryOf = (settings: StoredSettings, type: string, place: GroupRow | ProjectRow | null) => {

@@ -2,6 +2,7 @@ import type { CacheProvider, SAML, SamlConfig } from '@node-saml/node-saml';
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
+import { isStorable } from '#platform/values/storable.ts';
 
 /** The path that browsers post the provider's responses to. */
 export const CALLBACK = '/users/auth/saml/callback';
@@ -186,4 +187,4 @@ const attributesOf = (given: unknown): ReadonlyMap<string, readonly string[]> =>
   return found;
 };
 
-const isPlain = (text: string): boolean => text !== '' && !text.includes('\0') && text.isWellFormed();
+const isPlain = (text: string): boolean => text !== '' && isStorable(text);

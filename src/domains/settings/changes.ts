@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { FieldErrors } from '#platform/errors.ts';
-import { tooLong } from '#platform/errors.ts';
+import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { factsOf } from './registry/define.ts';
 import { aliases, isSetting, type SettingName, type Settings, settingNames, settingsSchema } from './registry.ts';
 import { SECRET_MASK } from './secrets.ts';

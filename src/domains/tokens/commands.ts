@@ -8,6 +8,7 @@ import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, insufficientScope, invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant } from './model.ts';
 import { provenance } from './origins.ts';
@@ -119,7 +120,7 @@ const insertChecked = async (
   else if (input.name.length > 255) errors.name = [tooLong(255)];
   if ((input.description?.length ?? 0) > 255) errors.description = [tooLong(255)];
   for (const field of ['name', 'description'] as const) {
-    if (input[field]?.includes('\0') || input[field]?.isWellFormed() === false) errors[field] = ['is invalid'];
+    if (!isStorable(input[field] ?? '')) errors[field] = ['is invalid'];
   }
   if (scopes.length === 0) errors.scopes = ["can't be blank"];
   else if (!scopes.every((scope) => available.includes(scope))) {

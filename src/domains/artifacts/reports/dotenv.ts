@@ -1,4 +1,5 @@
 import { DomainError } from '#platform/errors.ts';
+import { isStorable } from '#platform/values/storable.ts';
 
 const MAX_BYTES = 5_120;
 const MAX_VARIABLES = 20;
@@ -22,7 +23,7 @@ export const readDotenv = async (content: AsyncIterable<Buffer>): Promise<Readon
   for (const line of text.replace(/\r?\n$/, '').split(/\r?\n/)) {
     if (text === '') break;
     const [, key, value = ''] = LINE.exec(line) ?? [];
-    if (key === undefined || value.includes('\0') || !value.isWellFormed()) throw refused('Invalid Format');
+    if (key === undefined || !isStorable(value)) throw refused('Invalid Format');
     variables.set(key, value);
   }
   if (variables.size > MAX_VARIABLES) {

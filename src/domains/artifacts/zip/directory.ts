@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isStorable } from '#platform/values/storable.ts';
 import { findDirectory, type ZipSource } from './end-of-directory.ts';
 import { comparePaths, type ZipEntry, ZipProblem } from './entry.ts';
 
@@ -170,4 +171,4 @@ const BAD_SEGMENT = /(?:^|\/)\.{0,2}(?:\/|$)/;
 
 /** Returns whether the path is relative and names something inside the archive. A directory may end with `/`. */
 export const isUsablePath = (path: string): boolean =>
-  path.isWellFormed() && !path.includes('\0') && !BAD_SEGMENT.test(path.endsWith('/') ? path.slice(0, -1) : path);
+  isStorable(path) && !BAD_SEGMENT.test(path.endsWith('/') ? path.slice(0, -1) : path);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isStorable } from '#platform/values/storable.ts';
 
 /**
  * The facts about a setting in its entry of the registry, besides its type, bounds and default. One entry is the only
@@ -60,11 +61,7 @@ export const wholeOrNull = (min: number, max: number, description: string, given
   setting(z.int().min(min).max(max).nullable().default(null), description, given);
 
 /** Text that Postgres can store: without NUL and lone surrogates. */
-export const storable = (max: number) =>
-  z
-    .string()
-    .max(max)
-    .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is invalid');
+export const storable = (max: number) => z.string().max(max).refine(isStorable, 'is invalid');
 
 /** Text of at most `max` characters, empty by default. */
 export const words = (max: number, description: string, given?: SettingFacts) =>
