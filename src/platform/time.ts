@@ -39,7 +39,8 @@ export const storableTime = (date: Date): string | null => {
   return /^(?!0000)\d{4}-/.test(text) ? text : null;
 };
 
-const dateOf = (text: string): Date => {
+/** Returns the time as a Date. */
+export const dateOf = (text: string): Date => {
   // Postgres may write an offset with hours only, which Date cannot parse.
   const date = new Date(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
   if (Number.isNaN(date.getTime())) throw new RangeError(`not a time: ${text.slice(0, 40)}`);

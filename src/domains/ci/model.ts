@@ -1,6 +1,7 @@
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Context } from '#platform/context.ts';
+import { dateOf } from '#platform/time.ts';
 
 /** The statuses of pipelines, stages and jobs (reference: conventions §8). */
 export const CI_STATUSES = [
@@ -187,5 +188,4 @@ export const jobDuration = (
   return secondsBetween(job.started_at, job.finished_at);
 };
 
-/** Postgres writes offsets with hours only, which Date cannot parse. */
-const timeOf = (text: string): number => Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+const timeOf = (text: string): number => dateOf(text).getTime();

@@ -4,6 +4,7 @@ import { granted, MEMBER_ROLES } from '#domains/access/roles.ts';
 import { avatarUrl, userWebUrl } from '#domains/users/model.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { dateOf } from '#platform/time.ts';
 import { SIGNING_ALGORITHM, signingKey } from './signing-keys.ts';
 
 /** The contents of an id token besides its user. */
@@ -75,7 +76,7 @@ export const claimsOf = async (ctx: Context, userId: number, scopes: ReadonlySet
           ...(picture === null ? {} : { picture }),
           ...(user.website_url ? { website: user.website_url } : {}),
           ...(user.timezone ? { zoneinfo: user.timezone } : {}),
-          updated_at: Math.floor(Date.parse(user.updated_at.replace(' ', 'T').replace(/\+00$/, 'Z')) / 1000),
+          updated_at: Math.floor(dateOf(user.updated_at).getTime() / 1_000),
           groups: await groupPaths(ctx, userId),
         }
       : {}),

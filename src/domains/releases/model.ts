@@ -1,6 +1,7 @@
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
+import { dateOf } from '#platform/time.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
 
 const encoded = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
@@ -40,7 +41,7 @@ export const archivesOf = (
   }));
 
 export const isUpcoming = ({ clock }: Pick<Context, 'clock'>, { released_at }: ReleaseRow): boolean =>
-  Date.parse(released_at.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00')) > clock.now().getTime();
+  dateOf(released_at) > clock.now();
 
 /** Returns the commits of these releases of one project by release: the stored commit, or else that of the tag. */
 export const releaseCommits = async (
