@@ -17,7 +17,7 @@ export const encodeCursor = (values: CursorValues): string => Buffer.from(JSON.s
  */
 export const decodeCursor = (text: string, types?: readonly ('string' | 'number' | 'boolean')[]): CursorValues => {
   const values = text.length <= MAX_CURSOR_LENGTH ? parse(Buffer.from(text, 'base64url').toString('utf8')) : null;
-  if (!isCursor(values)) throw invalidCursor();
+  if (!isCursor(values)) throw badCursor();
   return types ? checkCursor(values, types) : values;
 };
 
@@ -25,12 +25,12 @@ export const decodeCursor = (text: string, types?: readonly ('string' | 'number'
 const checkCursor = (values: CursorValues, types: readonly ('string' | 'number' | 'boolean')[]): CursorValues => {
   const fits =
     values.length === types.length && values.every((value, i) => value === null || typeof value === types[i]);
-  if (!fits) throw invalidCursor();
+  if (!fits) throw badCursor();
   return values;
 };
 
 /** Not `badRequest`, whose prefix is for REST bodies: REST and GraphQL both show this sentence. */
-const invalidCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
+export const badCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
 
 const parse = (json: string): unknown => {
   try {

@@ -96,7 +96,7 @@ export const requireValid = (problems: FieldErrors): void => {
 };
 
 /** A message for `invalid`: the attribute has more than `max` characters. */
-export const tooLong = (max: number): string => `is too long (maximum is ${max} characters)`;
+export const tooLong = (max: number | bigint): string => `is too long (maximum is ${max} characters)`;
 
 export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
   new DomainError('conflict', message, fields ? { fields } : {});

@@ -6,11 +6,13 @@ import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
+import { and } from '#platform/db/conditions.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { containing, endsOf } from '#platform/db/like.ts';
-import { badCursor, isBadCursor, type List, type SortKey, WALKED, type Window } from '#platform/db/list.ts';
+import { type List, type SortKey, unlessBadCursor, WALKED, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
+import { betweenCursors, limitTo, sorted, windowShape, windowValues } from '#platform/db/windows.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { GroupRow } from './queries.ts';
 
@@ -75,23 +77,18 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
     );
     return runCompiled<FoundGroup>(ctx, statement, {
       ...values,
-      offset: window.offset,
-      ...cursorSlots('after', window.after),
-      ...cursorSlots('before', window.before),
+      ...windowValues(window),
     });
   };
   return {
-    rows: async (window) => {
-      const [first, second] = waysOf(actor, filter, order);
-      try {
+    rows: (window) =>
+      unlessBadCursor(window, async () => {
+        const [first, second] = waysOf(actor, filter, order);
         let rows = await read(window, first);
         if (second && rows.length < window.limit) rows = await read(window, second);
         total = rows[0]?.total ?? null;
-        return await withColumns(ctx, rows);
-      } catch (error) {
-        throw isBadCursor(error, window) ? badCursor() : error;
-      }
-    },
+        return withColumns(ctx, rows);
+      }),
     count: async (atMost) => {
       if (total !== null) return Math.min(total, atMost + 1);
       return countUnlessLarge(ctx, `groups|${shape}|${actor.userId}|${JSON.stringify(filter)}`, atMost, async () => {
@@ -195,27 +192,16 @@ const pageStatement = (
   way: Way,
 ): RawBuilder<unknown> => {
   const key = keys[order];
-  const cursor = (name: string) =>
-    key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
-  const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
+  const id = sql`namespaces.id`;
   const ascending = direction === 'asc';
-  const towards = sql.raw(ascending !== (window.backwards ?? false) ? 'asc' : 'desc');
-  const cursors = (by: RawBuilder<unknown> | null): RawBuilder<unknown>[] => {
-    const row = by ? sql`(${by}, namespaces.id)` : sql`namespaces.id`;
-    return [
-      ...(window.after ? [sql`${row} ${comparison(ascending)} ${cursor('after')}`] : []),
-      ...(window.before ? [sql`${row} ${comparison(!ascending)} ${cursor('before')}`] : []),
-    ];
-  };
-  const ordered = (by: RawBuilder<unknown> | null) =>
-    sql`order by ${by ? sql`${by} ${towards}, ` : sql``}namespaces.id ${towards}`;
+  const ordered = (by: RawBuilder<unknown> | null) => sorted(by, id, ascending !== (window.backwards ?? false));
+  const cursors = (by: RawBuilder<unknown> | null) => betweenCursors(ascending, window, by, id);
   const isSimilarity = order === 'similarity';
   const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
   const versioned = sql`namespaces.id, ${versionOf('namespaces')}${isSimilarity ? sql`, ${key} as relevance` : sql``}`;
   const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${isSimilarity ? sql`, namespaces.relevance` : sql``}, ${level}`;
   const outer = isSimilarity ? sql.ref('namespaces.relevance') : key;
-  // The limit is a literal: a generic plan would assume a tenth of the table.
-  const limit = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
+  const limit = limitTo(window);
   const reach = reachOf(actor, filter, slot);
   const matching = and(narrowed(actor, way === 'walked' ? { ...filter, search: undefined } : filter, slot));
   const select = (reached: RawBuilder<unknown>) =>
@@ -237,9 +223,6 @@ const pageStatement = (
   return sql`select ${found} from (select * from ${all} ${ordered(outer)} ${walked}) namespaces
     where ${matches(filter, slot)} ${ordered(outer)} ${limit}`;
 };
-
-const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
-  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 
 const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> => {
   const matching = and(narrowed(actor, filter, slot));
@@ -338,11 +321,3 @@ const valuesOf = (filter: GroupFilter): SlotValues => {
     attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
   };
 };
-
-const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
-  `${limit}${offset ? 'o' : ''}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
-
-const cursorSlots = (name: string, cursor: Window['after']) => ({
-  [`${name}_0`]: cursor?.[0] ?? null,
-  [`${name}_1`]: cursor?.[1] ?? null,
-});

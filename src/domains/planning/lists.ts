@@ -2,10 +2,11 @@ import { type RawBuilder, sql } from 'kysely';
 import { actorShape } from '#domains/access/policy.ts';
 import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
+import { badCursor } from '#platform/cursor.ts';
 import { chainedRows } from '#platform/db/chained-list.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
-import { badCursor, type List, unlessBadCursor, type Window } from '#platform/db/list.ts';
+import { type List, unlessBadCursor, type Window } from '#platform/db/list.ts';
 import type { Driver, Listed, ListPlace, Order, Prefix, Ranked, Wanted } from './lists/model.ts';
 import {
   byProject,

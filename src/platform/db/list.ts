@@ -1,7 +1,6 @@
 import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
 import pg from 'pg';
-import type { CursorValues } from '../cursor.ts';
-import { DomainError } from '../errors.ts';
+import { badCursor, type CursorValues } from '../cursor.ts';
 import type { SortDirection } from '../paging.ts';
 import type { Database } from './pool.ts';
 import type { DB } from './tables.ts';
@@ -152,22 +151,17 @@ const wayOf = (direction: SortDirection, { backwards = false }: Pick<Window, 'ba
   sql.raw(backwards === (direction === 'asc') ? 'desc' : 'asc');
 
 /**
- * Returns true if a cursor of the window made the statement fail. Cursors come from outside, and a value of the wrong
- * type fails in the database (class 22).
+ * Returns what `read` returns. Cursors come from outside, and a value of the wrong type fails in the database (class 22).
+ *
+ * @throws DomainError `bad_request` if a cursor of the window made it fail
  */
-export const isBadCursor = (error: unknown, { after, before }: Pick<Window, 'after' | 'before'>): boolean =>
-  Boolean(after ?? before) && isDataException(error);
-
-/** Returns what `read` returns. @throws DomainError `bad_request` if a cursor of the window made it fail */
-export const unlessBadCursor = async <T>(window: Window, read: () => Promise<T>): Promise<T> => {
+export const unlessBadCursor = async <T>({ after, before }: Window, read: () => Promise<T>): Promise<T> => {
   try {
     return await read();
   } catch (error) {
-    throw isBadCursor(error, window) ? badCursor() : error;
+    throw (after || before) && isDataException(error) ? badCursor() : error;
   }
 };
-
-export const badCursor = () => new DomainError('bad_request', 'The cursor is invalid for this list');
 
 const isDataException = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && error.code.startsWith('22');

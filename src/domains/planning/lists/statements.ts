@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { and } from '#platform/db/conditions.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
 import type { ListPlace, Order, Prefix, Ranked, Wanted } from './model.ts';
@@ -238,9 +239,6 @@ const keys = <Row>({ keys }: Order<Row>): RawBuilder<unknown>[] =>
 
 const sorts = <Row>(from: string, { keys }: Order<Row>): RawBuilder<unknown>[] =>
   keys.map((_key, i) => sql.ref(`${from}.sort_${i}`));
-
-const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
-  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 
 const direction = (up: boolean): RawBuilder<unknown> => sql.raw(up ? 'asc' : 'desc');
 

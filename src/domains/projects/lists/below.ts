@@ -10,7 +10,8 @@ import {
   PARENT,
 } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
-import { badCursor, isBadCursor, type List } from '#platform/db/list.ts';
+import { type List, unlessBadCursor } from '#platform/db/list.ts';
+import { windowShape, windowValues } from '#platform/db/windows.ts';
 import type { RawProject } from './assemble.ts';
 import type { ParentFilter } from './conditions.ts';
 import { filterShape, filterValues, type ProjectFilter, withoutBlanks } from './filter.ts';
@@ -18,15 +19,7 @@ import { listBy } from './list.ts';
 import { cursorOf, effectiveOrder, isAscending, withinReach } from './order.ts';
 import { type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { finish } from './read.ts';
-import {
-  gather,
-  gatheredStatement,
-  matching,
-  pageStatement,
-  type Wanted,
-  windowShape,
-  windowValues,
-} from './statements.ts';
+import { gather, gatheredStatement, matching, pageStatement, type Wanted } from './statements.ts';
 import { afterSpellings, asksForTopics } from './topic-spellings.ts';
 
 const statements = new CompiledStatements();
@@ -87,16 +80,10 @@ const listBelow = <const Parts extends ProjectParts>(
             : gatheredStatement(asked(), parts, window),
         ),
       );
-      try {
-        const rows = await runCompiled<RawProject & OfParent>(ctx, statement, {
-          ...values,
-          parents,
-          ...windowValues(window),
-        });
-        return groupedByParent(await finish(ctx, rows, new Set(parts)));
-      } catch (error) {
-        throw isBadCursor(error, window) ? badCursor() : error;
-      }
+      const rows = await unlessBadCursor(window, () =>
+        runCompiled<RawProject & OfParent>(ctx, statement, { ...values, parents, ...windowValues(window) }),
+      );
+      return groupedByParent(await finish(ctx, rows, new Set(parts)));
     },
     counts: async (parents, atMost) => {
       const [parent] = parents;

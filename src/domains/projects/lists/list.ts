@@ -3,22 +3,14 @@ import type { Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled } from '#platform/db/compiled.ts';
 import { countUnlessKnown } from '#platform/db/known-counts.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
-import { badCursor, isBadCursor, type List, type Window } from '#platform/db/list.ts';
+import { type List, unlessBadCursor, type Window } from '#platform/db/list.ts';
+import { windowShape, windowValues } from '#platform/db/windows.ts';
 import type { RawProject } from './assemble.ts';
 import { filterShape, filterValues, type ProjectFilter, withoutBlanks } from './filter.ts';
 import { cursorOf, effectiveOrder, isAscending, withinReach } from './order.ts';
 import { type ProjectParts, type ProjectWith, partsShape } from './parts.ts';
 import { finish } from './read.ts';
-import {
-  counting,
-  gather,
-  pageStatement,
-  type Wanted,
-  walk,
-  walkAndGather,
-  windowShape,
-  windowValues,
-} from './statements.ts';
+import { counting, gather, pageStatement, type Wanted, walk, walkAndGather } from './statements.ts';
 import { afterSpellings, asksForTopics } from './topic-spellings.ts';
 import { firstWay, near, noteGathered, otherWay, type Way } from './ways.ts';
 
@@ -76,9 +68,9 @@ export const listBy = <const Parts extends ProjectParts>(
   };
 
   return {
-    rows: async (window) => {
-      const way = firstWay(ctx, list, filter, window);
-      try {
+    rows: (window) =>
+      unlessBadCursor(window, async () => {
+        const way = firstWay(ctx, list, filter, window);
         let rows = way === 'walk' ? await run('walk', window) : [];
         if (way === 'gather' || (other !== null && rows.length < window.limit)) {
           rows = await run('gather', window);
@@ -86,11 +78,8 @@ export const listBy = <const Parts extends ProjectParts>(
           noteGathered(ctx, list, filter, window, total);
         }
         seen = ctx.db === ctx.services.db ? (rows[0]?.seen ?? null) : null;
-        return await finish(ctx, rows, wanted);
-      } catch (error) {
-        throw isBadCursor(error, window) ? badCursor() : error;
-      }
-    },
+        return finish(ctx, rows, wanted);
+      }),
     count: (atMost) =>
       total === null
         ? countUnlessLarge(ctx, `projects|${list}`, atMost, () =>

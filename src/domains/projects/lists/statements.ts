@@ -2,9 +2,11 @@ import { type RawBuilder, sql } from 'kysely';
 import { GUEST, visibilityLevel } from '#domains/access/model.ts';
 import { openFrom, projectIsOpen, projectIsVisible, projectsHeld } from '#domains/access/policy.ts';
 import type { Actor } from '#platform/context.ts';
-import { type SlotValues, slot } from '#platform/db/compiled.ts';
+import { slot } from '#platform/db/compiled.ts';
+import { and } from '#platform/db/conditions.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
+import { betweenCursors, limitTo, sorted } from '#platform/db/windows.ts';
 import { foundByPairs } from '../search.ts';
 import { belonging, conditions, LEAST, narrowed, type Parent, placed, projectsPlaced, ranges } from './conditions.ts';
 import { leastHeld, type ProjectFilter, rolesOpen } from './filter.ts';
@@ -50,7 +52,7 @@ export const gatheredStatement = (
   const { key, id } = sorting(wanted, window, 'found');
   const up = upwards(wanted, window);
   const page = sql`(select found.* from (${matching(wanted, columnsRead(parts))}) found
-    where ${and(cursors(wanted, window, key, id))} ${sorted(key, id, up)} ${limit(window)}) projects`;
+    where ${and(betweenCursors(wanted.ascending, window, key, id))} ${sorted(key, id, up)} ${limitTo(window)}) projects`;
   const hasKey = effectiveOrder(actor, filter) !== 'id';
   return sql`select ${selectList(actor, parts)}${hasKey ? sql`, projects.sort_key` : sql``}
     from ${sqlFrom(parts, page)} ${sorted(hasKey ? sql.ref('projects.sort_key') : null, sql.ref('projects.id'), up)}`;
@@ -63,14 +65,14 @@ export const gatheredStatement = (
 export const walk = (wanted: Wanted, window: Window, most: number | null): RawBuilder<unknown> => {
   const { actor, filter, of } = wanted;
   const { key, id, order, from } = sorting(wanted, window);
-  const end = limit(window);
+  const end = limitTo(window);
   const lookup = window.offset ? 'any' : 'each';
   if (most === null) {
-    const all = [conditions(actor, filter, lookup, of), ...cursors(wanted, window, key, id)];
+    const all = [conditions(actor, filter, lookup, of), ...betweenCursors(wanted.ascending, window, key, id)];
     return sql`select projects.id, ${key ?? sql`null`} as sort_key, null::bigint as total
       from ${from} where ${and(all)} ${order} ${end}`;
   }
-  const near = [...ranges(filter, effectiveOrder(actor, filter)), ...cursors(wanted, window, key, id)];
+  const near = [...ranges(filter, effectiveOrder(actor, filter)), ...betweenCursors(wanted.ascending, window, key, id)];
   // For anonymous callers and administrators the index alone decides visibility.
   if (actor.userId === null) near.push(projectIsVisible(actor));
   return sql`select projects.id, projects.sort_key, null::bigint as total
@@ -88,10 +90,10 @@ const columnsFor = ({ actor, filter, of }: Wanted): RawBuilder<unknown> =>
 /** Finds all matches by any index, sorts them and cuts out the page. Includes the total. */
 export const gather = (wanted: Wanted, window: Window): RawBuilder<unknown> => {
   const { key, id } = sorting(wanted, window, 'found');
-  const all = [...cursors(wanted, window, key, id)];
+  const all = [...betweenCursors(wanted.ascending, window, key, id)];
   return sql`with found as materialized (${matching(wanted)})
     select id, sort_key, (select count(*) from found) as total
-    from found where ${and(all)} ${sorted(key, id, upwards(wanted, window))} ${limit(window)}`;
+    from found where ${and(all)} ${sorted(key, id, upwards(wanted, window))} ${limitTo(window)}`;
 };
 
 /**
@@ -104,14 +106,19 @@ export const walkAndGather = (wanted: Wanted, window: Window): RawBuilder<unknow
   const [foundKey, foundId] = [key ? sql.ref('found.sort_key') : null, sql.ref('found.id')];
   const upTo = sql`limit ${sql.lit(window.limit)}${window.offset ? sql` + ${slot('offset')}::bigint` : sql``}`;
   const up = upwards(wanted, window);
-  const open = [isOpen(actor), ...ranges(filter), ...narrowed(actor, filter), ...cursors(wanted, window, key, id)];
+  const open = [
+    isOpen(actor),
+    ...ranges(filter),
+    ...narrowed(actor, filter),
+    ...betweenCursors(wanted.ascending, window, key, id),
+  ];
   const arms = [
     sql`(select projects.id, ${key ?? sql`null`} as sort_key from ${from} where ${and(open)} ${order} ${upTo})`,
     sql`(select found.id, found.sort_key from (with held as materialized (${closedButHeld(wanted, key)}) select * from held) found
-      where ${and(cursors(wanted, window, foundKey, foundId))} ${sorted(foundKey, foundId, up)} ${upTo})`,
+      where ${and(betweenCursors(wanted.ascending, window, foundKey, foundId))} ${sorted(foundKey, foundId, up)} ${upTo})`,
   ].filter((_arm, i) => isReached(wanted, i === 0));
   return sql`select id, sort_key, null::bigint as total from (${sql.join(arms, sql` union all `)}) reached
-    ${sorted(key ? sql.ref('reached.sort_key') : null, sql.ref('reached.id'), up)} ${limit(window)}`;
+    ${sorted(key ? sql.ref('reached.sort_key') : null, sql.ref('reached.id'), up)} ${limitTo(window)}`;
 };
 
 /** Returns true if a list that is limited to one visibility can include open (or else closed) projects. */
@@ -183,9 +190,6 @@ const withStatistics = (projects: RawBuilder<unknown>, bySize: boolean): RawBuil
   // Every project has a row in project_statistics.
   bySize ? sql`${projects} join project_statistics s on s.project_id = projects.id` : projects;
 
-const and = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
-  all.length === 0 ? sql`true` : sql.join(all, sql` and `);
-
 /** Returns the sort expressions, over `projects` or over earlier results named `found`. */
 const sorting = (wanted: Wanted, window: Window, found?: string) => {
   const order = effectiveOrder(wanted.actor, wanted.filter);
@@ -201,44 +205,3 @@ const sorting = (wanted: Wanted, window: Window, found?: string) => {
 };
 
 const upwards = ({ ascending }: Wanted, { backwards }: Window): boolean => ascending !== (backwards ?? false);
-
-const sorted = (key: RawBuilder<unknown> | null, id: RawBuilder<unknown>, up: boolean): RawBuilder<unknown> => {
-  const direction = sql.raw(up ? 'asc' : 'desc');
-  return sql`order by ${key ? sql`${key} ${direction}, ` : sql``}${id} ${direction}`;
-};
-
-// The limit is a literal: a generic plan would assume a tenth of the table.
-const limit = (window: Window): RawBuilder<unknown> =>
-  sql`limit ${sql.lit(window.limit)}${window.offset ? sql` offset ${slot('offset')}::bigint` : sql``}`;
-
-const cursors = (
-  { ascending }: Wanted,
-  { after, before }: Window,
-  key: RawBuilder<unknown> | null,
-  id: RawBuilder<unknown>,
-): RawBuilder<unknown>[] => {
-  const row = key ? sql`(${key}, ${id})` : id;
-  const cursor = (name: string) =>
-    key ? sql`(${slot(`${name}_0`)}, ${slot(`${name}_1`)})` : sql`${slot(`${name}_0`)}`;
-  const comparison = (larger: boolean) => sql.raw(larger ? '>' : '<');
-  const all: RawBuilder<unknown>[] = [];
-  if (after) all.push(sql`${row} ${comparison(ascending)} ${cursor('after')}`);
-  if (before) all.push(sql`${row} ${comparison(!ascending)} ${cursor('before')}`);
-  return all;
-};
-
-/** Returns a key for the parts of the window that determine the text of a statement. */
-export const windowShape = ({ limit, offset, after, before, backwards }: Window): string =>
-  `${limit}${offset === undefined ? '' : offset > 0 ? 'o' : 'f'}${after ? 'a' : ''}${before ? 'b' : ''}${backwards ? 'r' : ''}`;
-
-/** Returns the values for the slots that the window of a statement uses. */
-export const windowValues = ({ offset, after, before }: Window): SlotValues => ({
-  offset,
-  ...cursorValues('after', after),
-  ...cursorValues('before', before),
-});
-
-const cursorValues = (name: string, cursor: Window['after']) => ({
-  [`${name}_0`]: cursor?.[0] ?? null,
-  [`${name}_1`]: cursor?.[1] ?? null,
-});
