@@ -6,6 +6,7 @@ import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, DomainError, forbidden, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
+import { isWebAddress } from '#platform/urls.ts';
 import { commitStatusReported } from './events.ts';
 import { isComplete, type ReportedState, statusOf, stepProblem } from './model.ts';
 import { eventScope } from './payloads.ts';
@@ -90,12 +91,6 @@ const checkReport = ({ ref, name = 'default', target_url, description, coverage 
     problems.target_url = ['is blocked: Only allowed schemes are http, https'];
   if (coverage != null && !(coverage >= 0 && coverage <= 100)) problems.coverage = ['must be between 0 and 100'];
   requireValid(problems);
-};
-
-/** It is shown as a link, so it must not be a script. */
-const isWebAddress = (text: string): boolean => {
-  const url = URL.parse(text);
-  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:');
 };
 
 /** Returns the default branch if it contains the commit, else the first branch that does, else null. */

@@ -9,7 +9,8 @@ import { expandText, valuesOf } from '#domains/ci-config/variables.ts';
 import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
-import { type EnvironmentRow, isWebAddress, problemsOf } from './model.ts';
+import { isWebAddress } from '#platform/urls.ts';
+import { type EnvironmentRow, problemsOf } from './model.ts';
 
 interface AddressedJob {
   readonly id: number;

@@ -3,6 +3,7 @@ import type { Selectable } from 'kysely';
 import { TIERS, type Tier } from '#domains/ci-config/model.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
+import { isWebAddress } from '#platform/urls.ts';
 
 export interface EnvironmentRow extends Selectable<Environments> {
   /** The newest successful deployment. */
@@ -82,6 +83,3 @@ export const problemsOf = ({ name, external_url, description }: Checked): FieldE
   if ((description ?? '').length > MAX_DESCRIPTION) problems.description = [tooLong(MAX_DESCRIPTION)];
   return problems;
 };
-
-/** It is shown as a link, so it must not be a script. */
-export const isWebAddress = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '');

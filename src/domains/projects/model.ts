@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
-import { webUrl } from '#platform/urls.ts';
+import { encodePath, webUrl } from '#platform/urls.ts';
 import type { ContainerExpirationPolicy } from './attributes.ts';
 
 /** All columns except the registration token, which few may see, and the user who marked the project. */
@@ -132,8 +132,7 @@ export const blobUrl = (
     : webUrl(ctx, `${project.full_path}/-/blob/${inUrl(project.default_branch)}/${inUrl(path)}`);
 
 /** Encodes a path for a URL, if it has characters that would change the URL's meaning. */
-const inUrl = (path: string): string =>
-  /^[\w./-]*$/.test(path) ? path : path.split('/').map(encodeURIComponent).join('/');
+const inUrl = (path: string): string => (/^[\w./-]*$/.test(path) ? path : encodePath(path));
 
 /** Returns the prefix of the project's image names in a registry on this host. */
 export const registryPrefix = (

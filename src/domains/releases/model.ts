@@ -2,16 +2,15 @@ import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/types.ts';
 import { dateOf } from '#platform/time.ts';
+import { encodePath } from '#platform/urls.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';
-
-const encoded = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
 export const releaseWebUrl = (
   ctx: Pick<Context, 'services'>,
   release: Pick<ReleaseRow, 'project_path' | 'tag'>,
 ): string => `${projectWebUrl(ctx, { full_path: release.project_path })}/-/releases/${encodeURIComponent(release.tag)}`;
 
-export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encoded(tag)}`;
+export const tagPath = ({ project_path, tag }: ReleaseRow): string => `/${project_path}/-/tags/${encodePath(tag)}`;
 
 /** The release that has a link. */
 export interface LinkPlace {
@@ -27,7 +26,7 @@ export const directAssetUrl = (
 ): string =>
   filepath === null
     ? url
-    : `${urls.base}/api/v4/projects/${project_id}/releases/${encodeURIComponent(tag)}/downloads/${encoded(filepath.replace(/^\//, ''))}`;
+    : `${urls.base}/api/v4/projects/${project_id}/releases/${encodeURIComponent(tag)}/downloads/${encodePath(filepath.replace(/^\//, ''))}`;
 
 /** Returns the download URLs of the tag's source archives, one per format. */
 export const archivesOf = (

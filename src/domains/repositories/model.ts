@@ -3,6 +3,7 @@ import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import type { ProjectWith } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit, RefUpdate } from '#platform/git/types.ts';
+import { encodePath } from '#platform/urls.ts';
 
 export type { Commit, RefUpdate } from '#platform/git/types.ts';
 
@@ -89,8 +90,6 @@ export const contentPath = (
   revision: string,
   path: string,
 ): string => `/${project.full_path}/-/${kind}/${encodePath(path === '' ? revision : `${revision}/${path}`)}`;
-
-const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
 /** Returns whether the update changes anything. A push may repeat a ref or send its current value. */
 export const isChange = ({ oldOid, newOid }: RefUpdate): boolean => oldOid !== newOid;
