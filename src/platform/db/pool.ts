@@ -76,6 +76,13 @@ export const tolerateLosses = (pool: pg.Pool, onLoss: (error: Error) => void = (
   return pool;
 };
 
+/** Returns what the pool connects to, for connections beside it. */
+export const connectionStringOf = (pool: pg.Pool): string => {
+  const { connectionString } = pool.options;
+  if (connectionString === undefined) throw new Error('the pool was created without a connection string');
+  return connectionString;
+};
+
 /** Creates Kysely over the pool. Rows keep the snake_case column names, as the specification does. */
 export const createDatabase = (pool: pg.Pool): Database => new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
 

@@ -3,7 +3,7 @@ import { parseCronItem } from 'graphile-worker';
 import pg from 'pg';
 import type { Services } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
-import { tolerateLosses } from '../db/pool.ts';
+import { connectionStringOf, tolerateLosses } from '../db/pool.ts';
 import type { AnyJobDefinition } from '../jobs.ts';
 import type { Processes } from '../process/processes.ts';
 import { Lane } from './lane.ts';
@@ -80,8 +80,7 @@ const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
  * Creates a separate pool: graphile-worker expects Date objects, and must work while handlers use up the other pool.
  */
 const createWorkerPool = ({ pool, log }: Services, max: number): pg.Pool => {
-  const { connectionString } = pool.options;
-  if (connectionString === undefined) throw new Error('the pool was created without a connection string');
+  const connectionString = connectionStringOf(pool);
   return tolerateLosses(
     new pg.Pool({ connectionString, max, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
     (error) => log.warn({ err: error }, 'lost a database connection of the job workers'),

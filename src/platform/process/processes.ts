@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import pg from 'pg';
 import type { Services } from '../context.ts';
-import { tolerateLosses } from '../db/pool.ts';
+import { connectionStringOf, tolerateLosses } from '../db/pool.ts';
 import { type FreedJob, freeJobsOfProcess, freeOrphanedJobs } from '../job-runner/locks.ts';
 
 /** Work that must pause while the other processes consider this process dead. */
@@ -92,11 +92,9 @@ class Registry implements Processes {
     this.#heartbeatMs = heartbeatMs;
     this.#deadAfterSeconds = deadAfterMs / 1_000;
     // A separate connection, because a busy pool must not make this process look dead.
-    const { connectionString } = services.pool.options;
-    if (connectionString === undefined) throw new Error('the pool was created without a connection string');
     this.#pool = tolerateLosses(
       new pg.Pool({
-        connectionString,
+        connectionString: connectionStringOf(services.pool),
         max: 1,
         application_name: 'millrace heartbeat',
         connectionTimeoutMillis: 5_000,

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { Services } from '#platform/context.ts';
+import { connectionStringOf } from '#platform/db/pool.ts';
 import type { Contents, StoredEnvelope } from './read.ts';
 
 /** A request to the thread: the envelopes without their bodies. */
@@ -52,9 +53,7 @@ class Reader {
   #idle: NodeJS.Timeout | undefined;
 
   constructor({ pool }: Services) {
-    const { connectionString } = pool.options;
-    if (connectionString === undefined) throw new Error('the pool was created without a connection string');
-    this.#data = { connectionString };
+    this.#data = { connectionString: connectionStringOf(pool) };
   }
 
   read(batch: Batch): Promise<readonly Contents[]> {
