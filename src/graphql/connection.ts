@@ -1,7 +1,8 @@
-import { GraphQLError, type GraphQLResolveInfo } from 'graphql';
+import type { GraphQLResolveInfo } from 'graphql';
 import { type CursorValues, decodeCursor, encodeCursor } from '#platform/cursor.ts';
 import type { List } from '#platform/db/list.ts';
 import { badRequest } from '#platform/errors.ts';
+import { badInput } from './errors.ts';
 import { nodesOf, type Selection, selectedFields } from './lookahead.ts';
 import { countRows } from './row-count.ts';
 
@@ -70,9 +71,9 @@ export const connection = async <Row>(
  */
 export const pageWanted = (args: ConnectionArguments, info: GraphQLResolveInfo): PageWanted => {
   const { first = null, last = null } = args;
-  if (first !== null && last !== null) throw badPage('Can only provide either `first` or `last`, not both');
+  if (first !== null && last !== null) throw badInput('Can only provide either `first` or `last`, not both');
   const size = first ?? last ?? MAX_PAGE_SIZE;
-  if (size < 0) throw badPage(`\`${first === null ? 'last' : 'first'}\` must not be negative`);
+  if (size < 0) throw badInput(`\`${first === null ? 'last' : 'first'}\` must not be negative`);
   const selection = selectedFields(info);
   const { nodes, edges, pageInfo, count } = selection;
   return {
@@ -155,7 +156,7 @@ class Connection<Row> {
 
   /** @throws GraphQLError for a negative `atMost` */
   count = (atMost?: number): number | Promise<number> => {
-    if (atMost !== undefined && atMost < 0) throw badPage('`limit` must not be negative');
+    if (atMost !== undefined && atMost < 0) throw badInput('`limit` must not be negative');
     const { count } = this.#page;
     if (typeof count !== 'number') return count(atMost);
     return atMost === undefined ? count : Math.min(count, atMost + 1);
@@ -175,8 +176,6 @@ class Edge<Row> {
     return encodeCursor(this.#cursorOf(this.node));
   }
 }
-
-const badPage = (message: string) => new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
 
 /**
  * Resolves a connection field from a domain's lazy list (platform/db/list.ts). Counts only when the query selects the

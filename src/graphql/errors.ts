@@ -45,6 +45,10 @@ const GIT_CODES: Partial<Record<GitErrorReason, string>> = {
   timeout: failures.unavailable.code,
 };
 
+/** Creates the error for an argument that the schema cannot check. */
+export const badInput = (message: string): GraphQLError =>
+  new GraphQLError(message, { extensions: { code: failures.parameters.code } });
+
 /** For reads: returns null when the resource does not exist or the caller may not know of it. Rethrows other errors. */
 export const orNull = async <T>(found: Promise<T>): Promise<T | null> => {
   try {

@@ -1,4 +1,5 @@
-import { GraphQLError, GraphQLScalarType, Kind } from 'graphql';
+import { GraphQLScalarType, Kind } from 'graphql';
+import { badInput } from './errors.ts';
 
 /**
  * Scalars that accept the global ids of certain models and pass the number to the resolver. The first model is used for
@@ -80,13 +81,11 @@ const parseModelGid = (text: unknown, models: readonly string[]): ModelId => {
   const [, model, digits] = (typeof text === 'string' ? GID.exec(text) : null) ?? [];
   const id = Number(digits);
   if (model === undefined || !Number.isSafeInteger(id)) {
-    throw badId(`${JSON.stringify(text)?.slice(0, 100)} is not a valid global id`);
+    throw badInput(`${JSON.stringify(text)?.slice(0, 100)} is not a valid global id`);
   }
-  if (!models.includes(model)) throw badId(`"${text}" does not represent an instance of ${models.join(' or ')}`);
+  if (!models.includes(model)) throw badInput(`"${text}" does not represent an instance of ${models.join(' or ')}`);
   return { model, id };
 };
-
-const badId = (message: string) => new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
 
 /** Creates the GraphQL type of an id scalar. builder.ts registers them all. */
 export const idScalar = (name: keyof typeof ID_SCALARS): GraphQLScalarType<number, string> => {
@@ -109,7 +108,7 @@ export const modelIdScalar = (name: keyof typeof MODEL_ID_SCALARS): GraphQLScala
     description: `The global id of one of: ${models.join(', ')}.`,
     coerceOutputValue: (value) => {
       if (isModelId(value)) return gid(value.model, value.id);
-      throw badId('not a global id');
+      throw badInput('not a global id');
     },
     coerceInputValue: parse,
     coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : undefined),

@@ -1,5 +1,6 @@
-import { GraphQLError, GraphQLScalarType, Kind, valueFromASTUntyped } from 'graphql';
+import { GraphQLScalarType, Kind, valueFromASTUntyped } from 'graphql';
 import { isoDate, isoTime, storableTime } from '#platform/time.ts';
+import { badInput } from './errors.ts';
 
 /** The TypeScript types of the scalars: Input is what resolvers receive, Output is what they return. */
 export type PlainScalarTypes = {
@@ -18,7 +19,7 @@ export type PlainScalarTypes = {
 };
 
 const refuse = (message: string): never => {
-  throw new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT' } });
+  throw badInput(message);
 };
 
 const text = (value: unknown, what: string): string =>
