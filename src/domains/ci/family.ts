@@ -118,12 +118,6 @@ export const visibleUpstream = async (ctx: Context, ids: readonly number[]): Pro
   return new Map(rows.map((row) => [row.child_id, row]));
 };
 
-/** Returns the jobs with these ids, without checking access. */
-export const bridgesByIds = async (ctx: Pick<Context, 'db'>, ids: readonly number[]): Promise<Map<number, JobRow>> => {
-  const rows = await jobQuery(ctx).where(sql<boolean>`jobs.id = any (${ids}::bigint[])`).execute();
-  return new Map(rows.map((row) => [row.id, row]));
-};
-
 /** Returns which of the pipelines have a job that a retry of the pipeline runs again. Archived jobs never do. */
 export const hasRetryableByPipelineIds = async (
   ctx: Pick<Context, 'db' | 'services' | 'clock'>,

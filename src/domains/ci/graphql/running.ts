@@ -7,7 +7,6 @@ import type { Context } from '#platform/context.ts';
 import { archivedBefore, isArchived } from '../archived.ts';
 import { isCancelable, isPlayable, isRetryable } from '../commands.ts';
 import {
-  bridgesByIds,
   downstreamByPipelineIds,
   hasRetryableByPipelineIds,
   type JobNeed,
@@ -18,7 +17,7 @@ import {
   visibleDownstream,
   visibleUpstream,
 } from '../family.ts';
-import { JobConnection, JobRef, loadPipeline, PipelineConnection, PipelineRef } from '../graphql.ts';
+import { JobConnection, JobRef, loadJob, loadPipeline, PipelineConnection, PipelineRef } from '../graphql.ts';
 import { commitPath, fullRef, isComplete, jobPath, pipelinePath } from '../model.ts';
 import { mayCancel, mayRunOn } from '../policy.ts';
 import type { JobRow } from '../queries.ts';
@@ -29,7 +28,6 @@ const loadNeeds = loader(needsByJobIds);
 const loadDownstreamOfBridge = loader(visibleDownstream);
 const loadDownstream = loader(downstreamByPipelineIds);
 const loadUpstream = loader(visibleUpstream);
-const loadBridge = loader(bridgesByIds);
 const loadRetryable = loader(hasRetryableByPipelineIds);
 const loadLatest = loader(latestByPipelineIds);
 const loadNeeding = loader(needingByPipelineIds);
@@ -104,7 +102,7 @@ builder.objectFields(PipelineRef, (t) => ({
     type: JobRef,
     description: 'The job that started it, if the caller can see it.',
     resolve: async (row, _args, ctx) =>
-      row.bridge_job_id !== null && (await loadUpstream(ctx, row.id)) ? loadBridge(ctx, row.bridge_job_id) : null,
+      row.bridge_job_id !== null && (await loadUpstream(ctx, row.id)) ? loadJob(ctx, row.bridge_job_id) : null,
   }),
   upstream: t.field({
     type: PipelineRef,
