@@ -24,7 +24,7 @@ import {
 } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
-import type { IssueFilter, Named, NoneOrAny } from './lists/filter.ts';
+import { type IssueFilter, type Named, type NoneOrAny, reactionOf } from './lists/filter.ts';
 import { type IssueScope, listIssues, listIssuesOfMilestone } from './lists.ts';
 import { ISSUE_ORDERS, ISSUE_STATE_EVENTS, ISSUE_STATES, ISSUE_TYPES } from './model.ts';
 import { getIssue } from './queries.ts';
@@ -294,11 +294,8 @@ const demandsOf = ({ labels, milestone, assignee_id, assignee_username, ...rest 
   milestones: milestone ? namedOf([milestone]) : undefined,
   assignee_id: assignee_id ? assigneeOf(assignee_id) : undefined,
   assignee_usernames: assignee_username,
-  my_reaction_emoji: rest.my_reaction_emoji === undefined ? undefined : wordOf(rest.my_reaction_emoji),
+  my_reaction_emoji: rest.my_reaction_emoji === undefined ? undefined : reactionOf(rest.my_reaction_emoji),
 });
-
-/** `none` and `any` are case-insensitive. Other values are kept as they are. */
-const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const namedOf = (names: readonly string[]): Named => {
   const [first] = names;

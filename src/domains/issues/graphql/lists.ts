@@ -7,7 +7,7 @@ import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { IssueConnection, IssueRef, IssueTypeEnum, loadIssue } from '../graphql.ts';
-import type { IssueFilter, Named, NoneOrAny } from '../lists/filter.ts';
+import { type IssueFilter, type Named, type NoneOrAny, reactionOf } from '../lists/filter.ts';
 import { listIssues, listIssuesBelow } from '../lists.ts';
 import { ISSUE_ORDERS, type IssueOrder, type IssueRow, type IssueState, type IssueType } from '../model.ts';
 import { type IssueCounts, issueCountsByProjectIds } from '../queries.ts';
@@ -110,7 +110,7 @@ const filterOf = (args: IssueArguments): IssueFilter => ({
   search: args.search,
   issue_types: args.types,
   confidential: args.confidential,
-  my_reaction_emoji: args.myReactionEmoji == null ? null : wordOf(args.myReactionEmoji),
+  my_reaction_emoji: args.myReactionEmoji == null ? null : reactionOf(args.myReactionEmoji),
   created_after: args.createdAfter,
   created_before: args.createdBefore,
   updated_after: args.updatedAfter,
@@ -128,9 +128,6 @@ const filterOf = (args: IssueArguments): IssueFilter => ({
     : {}),
   ...orderOf(args.sort),
 });
-
-/** `none` and `any` are case-insensitive. Other values are kept as they are. */
-const wordOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
 
 const orderOf = (sorting: Maybe<Sorting>) => ({
   order_by: ISSUE_ORDERS.find((order) => sorting?.startsWith(`${order} `)),

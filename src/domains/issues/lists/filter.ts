@@ -123,6 +123,9 @@ const criteria = (actor: Actor, filter: Conditions): RawBuilder<boolean>[] => {
   return all;
 };
 
+/** Reads a reaction to filter by. `none` and `any` are case-insensitive. Other values are kept as they are. */
+export const reactionOf = (given: string): string => (/^(none|any)$/i.test(given) ? given.toLowerCase() : given);
+
 /** Selects the id of the user, or nothing. */
 export const userNamed = (username: string): RawBuilder<unknown> =>
   sql`(select u.id from users u where lower(u.username) = lower(${username}))`;
