@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { type Container, getContainer, lockContainer, requireContainerAbility } from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
+import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, unauthenticated } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 
 /** Where a variable is defined, as the caller names it. */
@@ -36,11 +36,6 @@ export const lockVariableOwner = async (tx: Tx, owner: VariableOwner): Promise<V
   requireAdministrator(tx);
   await sql`select pg_advisory_xact_lock(hashtextextended('millrace:instance-variables', 0))`.execute(tx.db);
   return owner;
-};
-
-const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void => {
-  if (actor.isAdmin) return;
-  throw actor.userId === null ? unauthenticated() : forbidden();
 };
 
 /** Events of variables are only for those who administer the variables. */
