@@ -1,5 +1,5 @@
 import type { Context } from '#platform/context.ts';
-import { type Input, inputParser, type Shape } from '#rest/input.ts';
+import { type Input, inputParser, type NoInput, type Shape, shapeOf } from '#rest/input.ts';
 import type { Parameters } from '#rest/nested.ts';
 import type { Visit } from './visit.ts';
 
@@ -32,8 +32,6 @@ export interface Page extends Declaration {
   handle(ctx: Context, sent: Parameters, visit: Visit): Promise<PageResponse> | PageResponse;
 }
 
-type NoInput = Readonly<Record<never, never>>;
-
 /**
  * Declares a page. `run` receives the parsed parameters of path, query and form in one object. The CSRF token of a POST
  * is checked first, except with `fromElsewhere`. A thrown error becomes an error page, so show errors that the user can
@@ -42,9 +40,7 @@ type NoInput = Readonly<Record<never, never>>;
 export const page = <const S extends Shape = NoInput>(
   declaration: Declaration & { readonly input?: S; readonly run: Run<S> },
 ): Page => {
-  const { input, run, ...declared } = declaration;
-  const shape: Shape = input ?? {};
-  // Without `input`, S is the default shape, which has no keys.
-  const parse = inputParser(shape as S);
+  const { input: _, run, ...declared } = declaration;
+  const parse = inputParser(shapeOf<S>(declaration));
   return { ...declared, handle: (ctx, sent, visit) => run(ctx, parse(sent), visit) };
 };

@@ -6,6 +6,15 @@ import { BLANK, INVALID, isObject, kindOf, MISSING, notInList } from './param-ki
 /** The parameters of a route or page by name, each of one of the kinds in params.ts. */
 export type Shape = Readonly<Record<string, z.ZodType>>;
 export type Input<S extends Shape> = z.output<z.ZodObject<S>>;
+/** The default shape: no parameters. */
+export type NoInput = Readonly<Record<never, never>>;
+
+/** Returns the declared shape. */
+export const shapeOf = <S extends Shape = NoInput>({ input }: { readonly input?: S }): S => {
+  const none: Shape = {};
+  // Without `input`, S is the default, which has no keys.
+  return input ?? (none as S);
+};
 
 /**
  * A condition on several parameters. `check` returns null or the problem. `given` contains only declared parameters

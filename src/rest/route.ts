@@ -5,7 +5,7 @@ import { JOB_TOKEN_SCOPE, type RouteScope, type TokenScope } from '#platform/cal
 import type { Context } from '#platform/context.ts';
 import type { Page, PageRequest } from '#platform/paging.ts';
 import type { EncodedJson } from './encoded-json.ts';
-import { type Input, inputParser, type Rule, type Shape } from './input.ts';
+import { type Input, inputParser, type NoInput, type Rule, type Shape, shapeOf } from './input.ts';
 import type { Parameters } from './nested.ts';
 import { type Paging, pageReader, writePage } from './paging.ts';
 import { kindOf } from './param-kind.ts';
@@ -177,8 +177,6 @@ type InputOf<P extends string, S extends Shape> = [PathNames<P>] extends [never]
 // biome-ignore lint/suspicious/noConfusingVoidType: it stands as the promised value of an async function.
 type Result<R extends z.ZodType | null> = R extends z.ZodType ? z.output<R> : void;
 
-type NoInput = Readonly<Record<never, never>>;
-
 type PathNames<P extends string> = P extends `${infer Segment}/${infer Rest}`
   ? SegmentName<Segment> | PathNames<Rest>
   : SegmentName<P>;
@@ -284,7 +282,7 @@ export const endpoint = (
     readonly server?: string;
   },
 ): Endpoint => ({
-  ...describe(declaration, declaration.input ?? NO_INPUT),
+  ...describe(declaration, shapeOf(declaration)),
   kind: 'elsewhere',
   server: declaration.server ?? null,
   status: declaration.status ?? 200,
@@ -295,14 +293,6 @@ export const endpoint = (
 const API_PREFIX = '/api/v4';
 const V5_PREFIX = '/api/v5';
 const NOTHING = { nothing: true } as const;
-const NO_INPUT: NoInput = {};
-
-const shapeOf = <S extends Shape>(declaration: { readonly input?: S }): S => {
-  if (declaration.input) return declaration.input;
-  // Without `input`, S is the default, which has no keys.
-  const none: Shape = NO_INPUT;
-  return none as S;
-};
 
 const describe = (declaration: Declaration<string, never>, shape: Shape) => {
   const files = new Map<string, FileOptions>();

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { z } from 'zod';
 import { findProject } from '#domains/projects/queries.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -84,19 +84,23 @@ export const assignResource = defineJob({
     }),
 });
 
-const UPCOMING = ['created', 'scheduled', 'waiting_for_resource'];
-const WAITING: Readonly<Record<string, readonly string[]>> = { oldest_first: UPCOMING, newest_first: UPCOMING };
-const ORDER = {
-  oldest_first: sql`jobs.pipeline_id, jobs.id`,
-  newest_first: sql`jobs.pipeline_id desc, jobs.id`,
-  newest_ready_first: sql`jobs.pipeline_id desc, jobs.id`,
-} as Record<string, ReturnType<typeof sql>>;
+/** The jobs of a resource group that may get the resource next, in this order. */
+interface Upcoming {
+  readonly statuses: readonly string[];
+  readonly order: RawBuilder<unknown>;
+}
+
+const READY = ['waiting_for_resource'];
+const ALL = ['created', 'scheduled', ...READY];
+const UNORDERED: Upcoming = { statuses: READY, order: sql`jobs.id` };
+const BY_MODE: Readonly<Record<string, Upcoming>> = {
+  oldest_first: { statuses: ALL, order: sql`jobs.pipeline_id, jobs.id` },
+  newest_first: { statuses: ALL, order: sql`jobs.pipeline_id desc, jobs.id` },
+  newest_ready_first: { statuses: READY, order: sql`jobs.pipeline_id desc, jobs.id` },
+};
 
 /** Returns which jobs of a resource group may get the resource next, and in which order. */
-export const upcomingIn = (processMode: string) => ({
-  statuses: WAITING[processMode] ?? ['waiting_for_resource'],
-  order: ORDER[processMode] ?? sql`jobs.id`,
-});
+export const upcomingIn = (processMode: string): Upcoming => BY_MODE[processMode] ?? UNORDERED;
 
 /** The job `ci.end_bridge`: cancels a bridge that waits for a pipeline that was deleted. */
 export const endBridge = defineJob({

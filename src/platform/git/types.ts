@@ -348,6 +348,9 @@ export interface ChangedFiles {
   readonly removed: readonly string[];
 }
 
+/** Changed files that are still being collected. */
+export type ChangedFilesDraft = Record<keyof ChangedFiles, string[]>;
+
 export interface TreeEntry {
   readonly mode: string;
   readonly type: 'blob' | 'tree' | 'commit';

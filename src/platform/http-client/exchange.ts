@@ -36,7 +36,7 @@ export interface StreamedAnswer extends Answer {
 /** Sends the request and waits for the whole response. Keeps the first `maxResponseBytes` of the body. */
 export const sendBuffered = (dispatcher: Dispatcher, hop: Hop): Promise<BufferedAnswer> =>
   new Promise((resolve, reject) => {
-    let head = { status: 0, headers: {} as ResponseHeaders };
+    let head: Pick<Answer, 'status' | 'headers'> = { status: 0, headers: {} };
     const chunks: Buffer[] = [];
     let receivedBytes = 0;
     const run = start(dispatcher, hop, reject);

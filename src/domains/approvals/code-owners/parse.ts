@@ -45,6 +45,11 @@ interface Section {
   isOptional: boolean;
 }
 
+/** What the entries below a heading inherit from it. */
+interface Heading extends Pick<CodeOwnersEntry, 'approvals' | 'owners'> {
+  readonly section: Section;
+}
+
 const HEADING = /^(\^?)\[([^\]]*)\](?:\[([^\]]*)\])?(?:\s+(.*))?$/;
 const ENTRY = /^((?:\\.|[^\s\\]|\\$)+)(?:\s+(.*))?$/;
 
@@ -65,7 +70,7 @@ export const parseCodeOwners = (text: string): CodeOwners => {
     sections.set(name.toLowerCase(), section);
     return section;
   };
-  let heading = { section: sectionOf(DEFAULT_SECTION, false), approvals: 1, owners: [] as readonly string[] };
+  let heading: Heading = { section: sectionOf(DEFAULT_SECTION, false), approvals: 1, owners: [] };
   for (const [index, raw] of text.split(/\r?\n/, MAX_LINES).entries()) {
     const line = raw.trim();
     const problem = (code: CodeOwnersProblem['code']) => problems.push({ code, line: index + 1 });

@@ -100,7 +100,7 @@ const trace = (diffs: Diffs, position: Position): Traced => {
   if ('change' in moved || !position.line_range) return moved;
   const start = movedEnd(diffs, position, position.line_range.start);
   const end = movedEnd(diffs, position, position.line_range.end);
-  return start && end ? { position: { ...moved.position, line_range: { start, end } } as Position } : moved;
+  return start && end ? { position: { ...moved.position, line_range: { start, end } } } : moved;
 };
 
 /** A comment on a whole file or a place in a picture follows renames. A new picture makes it outdated. */
@@ -110,8 +110,7 @@ const traceFile = ({ from, to, bd, cd }: Diffs, position: Exclude<Position, Text
   const inDiff = cd.byNew.get(new_path);
   const isSame = !changed || (!changed.isDeleted && (position.position_type === 'file' || isUntouched(changed)));
   if (isSame && inDiff) return { position: { ...position, ...to, old_path: inDiff.old_path, new_path } };
-  const between = { base_sha: from.head_sha, start_sha: from.head_sha, head_sha: to.head_sha };
-  return { change: { ...position, ...between, old_path: position.new_path, new_path } };
+  return { change: { ...position, ...between(from.head_sha, to.head_sha), old_path: position.new_path, new_path } };
 };
 
 const isUntouched = ({ hunks }: FileChange): boolean => hunks !== null && hunks.length === 0;

@@ -7,7 +7,15 @@ import { splitRecords } from '../process/split-records.ts';
 import type { Author, CommitStats, ForeignOptions } from '../reading.ts';
 import { requireOids, validFullRef, validOid } from '../ref-names.ts';
 import { readHead, readRefFiles } from '../refs/files.ts';
-import type { CallOptions, ChangedFiles, Commit, Git, ListCommitsOptions, RevisionRange } from '../types.ts';
+import type {
+  CallOptions,
+  ChangedFiles,
+  ChangedFilesDraft,
+  Commit,
+  Git,
+  ListCommitsOptions,
+  RevisionRange,
+} from '../types.ts';
 import { changedBetween } from './tree-changes.ts';
 
 type HistoryFunctions = Pick<
@@ -233,7 +241,7 @@ const readNameStatus = async (
   records: AsyncIterable<Buffer>,
   oids: readonly string[],
 ): Promise<Map<string, ChangedFiles>> => {
-  const lists = () => ({ added: [] as string[], modified: [] as string[], removed: [] as string[] });
+  const lists = (): ChangedFilesDraft => ({ added: [], modified: [], removed: [] });
   const changes = new Map(oids.map((oid) => [oid, lists()]));
   let current = lists();
   let count = 0;

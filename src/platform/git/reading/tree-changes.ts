@@ -1,6 +1,6 @@
 import { isTree, type RawEntry, sortKey, textOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
-import type { ChangedFiles } from '../types.ts';
+import type { ChangedFiles, ChangedFilesDraft } from '../types.ts';
 
 /**
  * Returns the files that differ between two trees (null for an empty one), like `git diff-tree -r --no-renames
@@ -13,7 +13,7 @@ export const changedBetween = async (
   to: string | null,
   limits: { readonly maxTrees: number; readonly maxFiles: number },
 ): Promise<ChangedFiles | null> => {
-  const changes = { added: [] as string[], modified: [] as string[], removed: [] as string[] };
+  const changes: ChangedFilesDraft = { added: [], modified: [], removed: [] };
   let read = 0;
   let files = 0;
   const entriesOf = async (oid: string | null): Promise<readonly RawEntry[]> => {
