@@ -1,6 +1,6 @@
 import { GraphQLError } from 'graphql';
 import { isDatabaseAway } from '#platform/db/failures.ts';
-import { DomainError, type ErrorCode } from '#platform/errors.ts';
+import { DomainError, type ErrorCode, fieldSentences } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 import type { Logger } from '#platform/log.ts';
 
@@ -62,9 +62,7 @@ export const orNull = async <T>(found: Promise<T>): Promise<T | null> => {
 /** Returns the messages for a payload's `errors`, or null when the error belongs at the top level. */
 export const payloadErrors = (error: unknown): string[] | null => {
   if (!(error instanceof DomainError) || failures[error.code].of !== 'payload') return null;
-  const sentences = Object.entries(error.details.fields ?? {}).flatMap(([field, problems]) =>
-    problems.map((problem) => (field === 'base' ? problem : `${title(field)} ${problem}`)),
-  );
+  const sentences = fieldSentences(error.details.fields ?? {});
   return sentences.length > 0 ? sentences : [plain(error.message)];
 };
 
@@ -103,5 +101,3 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
 const plain = (message: string): string => message.replace(/^\d{3}(?: [A-Z][a-z]+(?: [a-z]+)*)? - /, '');
 
 const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
-
-const title = (field: string) => field.charAt(0).toUpperCase() + field.slice(1).replaceAll('_', ' ');

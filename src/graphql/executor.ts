@@ -165,19 +165,28 @@ const runLeaf = (
 const completeLeaf = (field: FieldPlan, leaf: GraphQLLeafType, value: unknown): unknown => {
   if (value instanceof Error) throw value;
   if (value === null || value === undefined) return field.isNonNull ? present(field, null) : null;
-  const written = leaf.coerceOutputValue(value);
-  if (written === null || written === undefined) throw new Error(`Expected a value of ${leaf.name}, but found none`);
-  return written;
+  return written(leaf, value);
+};
+
+const written = (leaf: GraphQLLeafType, value: unknown): unknown => {
+  const output = leaf.coerceOutputValue(value);
+  if (output === null || output === undefined) throw new Error(`Expected a value of ${leaf.name}, but found none`);
+  return output;
 };
 
 /**
- * Returns null for the field and records the error. Throws to the parent when the field is non-null, or when the query
+ * Returns null for the field or item and records the error. Throws to the parent when it is non-null, or when the query
  * exceeds a limit, which leaves no data.
  */
-const failed = (run: Run, field: FieldPlan, error: unknown, path: Path): null => {
+const failed = (
+  run: Run,
+  { nodes, isNonNull }: Pick<FieldPlan, 'nodes' | 'isNonNull'>,
+  error: unknown,
+  path: Path,
+): null => {
   if (isLimitError(error)) throw error;
-  const problem = located(error, field.nodes, path);
-  if (field.isNonNull) throw problem;
+  const problem = located(error, nodes, path);
+  if (isNonNull) throw problem;
   run.errors.push(problem);
   return null;
 };
@@ -251,11 +260,7 @@ const complete = (run: Run, field: FieldPlan, type: GraphQLOutputType, value: un
       : present(field, completed);
   }
   if (value === null || value === undefined) return null;
-  if (isLeafType(type)) {
-    const written = type.coerceOutputValue(value);
-    if (written === null || written === undefined) throw new Error(`Expected a value of ${type.name}, but found none`);
-    return written;
-  }
+  if (isLeafType(type)) return written(type, value);
   if (isListType(type)) return completeList(run, field, type.ofType, value, path);
   if (isObjectType(type)) {
     return value instanceof TextPage ? completeText(run, value, path) : completeObject(run, field, type, value, path);
@@ -386,13 +391,8 @@ const nextTurn = async ({ turn }: Run): Promise<void> => {
 };
 
 const completeItem = (run: Run, field: FieldPlan, type: GraphQLOutputType, item: unknown, path: Path): unknown => {
-  const fail = (error: unknown): null => {
-    if (isLimitError(error)) throw error;
-    const problem = located(error, field.nodes, path);
-    if (isNonNullType(type)) throw problem;
-    run.errors.push(problem);
-    return null;
-  };
+  const fail = (error: unknown): null =>
+    failed(run, { nodes: field.nodes, isNonNull: isNonNullType(type) }, error, path);
   try {
     const completed = isThenable(item)
       ? Promise.resolve(item).then((settled) => complete(run, field, type, settled, path))

@@ -172,8 +172,7 @@ export class LiveHub {
     const seeing = members.filter((member) => allowed.has(member.viewer));
     const [first] = seeing;
     const frame = first ? await this.#execute(group, first.viewer.actor, event) : null;
-    for (const member of frame ? seeing : []) if (frame && !member.take(frame)) this.#drop(group, member);
-
+    if (frame) for (const member of seeing) if (!member.take(frame)) this.#drop(group, member);
     for (const member of members) if (!allowed.has(member.viewer)) this.#rechecks.add(group, member.viewer);
   }
 

@@ -80,14 +80,12 @@ export const badRequest = (reason: string) => new DomainError('bad_request', `40
 
 /** Validation failed: `invalid({ path: ['has already been taken'] })`. */
 export const invalid = (fields: FieldErrors) =>
-  new DomainError(
-    'invalid',
-    Object.entries(fields)
-      .flatMap(([field, problems]) =>
-        problems.map((problem) => (field === 'base' ? problem : `${titleCase(field)} ${problem}`)),
-      )
-      .join(', '),
-    { fields },
+  new DomainError('invalid', fieldSentences(fields).join(', '), { fields });
+
+/** Returns a sentence for each problem, such as `Path has already been taken`. */
+export const fieldSentences = (fields: FieldErrors): string[] =>
+  Object.entries(fields).flatMap(([field, problems]) =>
+    problems.map((problem) => (field === 'base' ? problem : `${titleCase(field)} ${problem}`)),
   );
 
 /** @throws DomainError `invalid` if there are problems */
