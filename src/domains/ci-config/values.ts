@@ -1,3 +1,5 @@
+import { readDuration } from '#platform/values/durations.ts';
+
 /** A value of a CI file. Mappings are maps, so that keys keep their order and `__proto__` is a key like any other. */
 export type Value = null | boolean | number | string | Reference | readonly Value[] | Mapping;
 export interface Mapping extends ReadonlyMap<string, Value> {}
@@ -16,6 +18,10 @@ export const isList = (value: Value | undefined): value is readonly Value[] => A
 
 export const isScalar = (value: Value | undefined): value is boolean | number | string =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+
+/** Reads a duration such as `1 week` or a number of seconds. Null for anything else. */
+export const readSeconds = (value: Value): number | null =>
+  typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
 
 /**
  * Returns both mappings as one. Mappings within are merged too; any other value of `over` replaces that of `under`. Calls

@@ -1,7 +1,6 @@
 import { tooLong } from '#platform/errors.ts';
-import { readDuration } from '#platform/values/durations.ts';
 import { ENVIRONMENT_ACTIONS, type JobEnvironment, TIERS } from '../model.ts';
-import { isMapping, type Value } from '../values.ts';
+import { isMapping, readSeconds, type Value } from '../values.ts';
 import { type KeyPath, readHash, readOneOf, readText } from './key-path.ts';
 
 const KEYS = ['name', 'url', 'on_stop', 'action', 'auto_stop_in', 'kubernetes', 'deployment_tier'];
@@ -39,6 +38,6 @@ export const readEnvironment = (value: Value | undefined, at: KeyPath): JobEnvir
 
 const readStop = (value: Value, at: KeyPath): number | null => {
   if (value === null || value === 'never') return null;
-  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
+  const seconds = readSeconds(value);
   return seconds ?? at.fail('should be a duration', 'auto stop in');
 };

@@ -1,10 +1,9 @@
 import { tooLong } from '#platform/errors.ts';
-import { readDuration } from '#platform/values/durations.ts';
 import type { JobDefinition } from '../definition.ts';
 import type { CompiledJob, RunWhen } from '../model.ts';
 import { EMPTY_JOB, RUN_WHEN } from '../model.ts';
 import { compileRegex, regexSource } from '../regular-expressions.ts';
-import { isList, isMapping, type Mapping, type Value } from '../values.ts';
+import { isList, isMapping, type Mapping, readSeconds, type Value } from '../values.ts';
 import { readArtifacts } from './artifacts.ts';
 import { readCaches } from './caches.ts';
 import { type Inheritance, readInheritance, withDefaults } from './defaults.ts';
@@ -193,7 +192,7 @@ const readBuild = (hash: Mapping, before: readonly string[], at: KeyPath): Parti
 
 const readTimeout = (value: Value, at: KeyPath): number | null => {
   if (value === null) return null;
-  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
+  const seconds = readSeconds(value);
   if (seconds === null || seconds === 0) return at.fail('should be a duration');
   return seconds > MONTH ? at.fail('should not exceed the limit') : seconds;
 };

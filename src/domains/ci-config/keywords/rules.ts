@@ -1,7 +1,7 @@
-import { readDuration } from '#platform/values/durations.ts';
 import type { AutoCancel, ChangesClause, ExistsClause, Rule, RuleWhen } from '../definition.ts';
 import { parseExpression } from '../expressions.ts';
-import { isList, isMapping, type Mapping, type Value } from '../values.ts';
+import { ON_NEW_COMMIT } from '../model.ts';
+import { isList, isMapping, type Mapping, readSeconds, type Value } from '../values.ts';
 import { type KeyPath, readBoolean, readHash, readOneOf, readText, textsOf } from './key-path.ts';
 import { readNeeds } from './needs.ts';
 import { readExitCodes } from './retry.ts';
@@ -96,7 +96,7 @@ export const readAllowedCodes = (value: Value, at: KeyPath): readonly number[] |
 export const readStartIn = (value: Value, isDelayed: boolean, at: KeyPath): number | null => {
   if (value === null) return isDelayed ? at.fail('should be a duration', 'start in') : null;
   if (!isDelayed) return at.fail('must be blank', 'start in');
-  const seconds = typeof value === 'string' || typeof value === 'number' ? readDuration(String(value)) : null;
+  const seconds = readSeconds(value);
   if (seconds === null) return at.fail('should be a duration', 'start in');
   return seconds > WEEK ? at.fail('should not exceed the limit', 'start in') : seconds;
 };
@@ -132,8 +132,6 @@ const readExists = (value: Value, at: KeyPath): ExistsClause | null => {
   if (ref !== null && project === null) at.fail('must specify project along with ref', 'ref');
   return { paths, project, ref };
 };
-
-const ON_NEW_COMMIT = ['conservative', 'interruptible', 'none'] as const;
 
 export const readAutoCancel = (value: Value | undefined, at: KeyPath): AutoCancel => {
   const hash = value === undefined || value === null ? null : readHash(value, at, ['on_new_commit', 'on_job_failure']);
