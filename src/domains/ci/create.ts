@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { invalid, notFound } from '#platform/errors.ts';
+import { DomainError, type ErrorCode, invalid, notFound } from '#platform/errors.ts';
 import { cancelRedundant } from './creation/auto-cancel.ts';
 import { type Compiled, type CompileRequest, compileFor } from './creation/compiling.ts';
 import { insertPipeline, type PipelinePlan, reservePipelineId } from './creation/insert.ts';
@@ -86,6 +86,13 @@ export const createPipeline = async (ctx: Context, project: ProjectRow, wanted: 
   if (!row) throw notFound('Pipeline');
   return row;
 };
+
+/** Failures that pass by themselves. `conflict`: an archive is imported into the project. */
+const PASSING: ReadonlySet<ErrorCode> = new Set(['unavailable', 'no_space', 'too_many_requests', 'conflict']);
+
+/** Returns true if `createPipeline` would refuse the same again. Jobs try again after all other errors. */
+export const isRefusal = (error: unknown): error is DomainError =>
+  error instanceof DomainError && !PASSING.has(error.code);
 
 /** Checks that the caller may create pipelines in the project. @throws DomainError `invalid` */
 export const requirePipelines = (ctx: Context, project: ProjectRow): void => {

@@ -2,12 +2,12 @@ import { isComplete } from '#domains/ci/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, DomainError, unauthenticated } from '#platform/errors.ts';
-import { type DetailedMergeStatus, isOfHead, mergeabilityByIds } from './mergeability.ts';
+import { type DetailedMergeStatus, mergeabilityByIds } from './mergeability.ts';
 import { scheduleAutoMerge } from './merging/auto-merge.ts';
 import { failed, land, type MergeOptions, MergeRefused } from './merging/landing.ts';
-import { createEnqueuedPipeline } from './pipelines/pipelines.ts';
+import { pipelineOfHead } from './pipelines/pipelines.ts';
 import { mayMerge } from './policy.ts';
-import { getMergeRequest, headPipelinesByIds, type MergeRequestRow } from './queries.ts';
+import { getMergeRequest, type MergeRequestRow } from './queries.ts';
 import { refreshNow } from './versions/versions.ts';
 
 export interface Merge extends MergeOptions {
@@ -132,18 +132,8 @@ const mayIgnoreOwnWait: Decide = async (_ctx, project, row, status) => {
 /** Returns whether auto-merge waits or merges at once. Null if there is nothing to wait for. */
 const mustWait: Decide = async (ctx, _project, row, status) => {
   if (status !== 'mergeable') return WAITED_FOR.has(status) ? true : null;
-  let pipeline = await pipelineOfHead(ctx, row);
-  if (!pipeline) {
-    // A new head may get one within a second.
-    await createEnqueuedPipeline(ctx, row);
-    pipeline = await pipelineOfHead(ctx, row);
-  }
+  const pipeline = await pipelineOfHead(ctx, row);
   if (!pipeline) return null;
   if (pipeline.status === 'success') return false;
   return isComplete(pipeline) ? null : true;
-};
-
-const pipelineOfHead = async (ctx: Context, row: MergeRequestRow) => {
-  const pipeline = (await headPipelinesByIds(ctx, [row.id])).get(row.id);
-  return isOfHead(row, pipeline) ? pipeline : null;
 };

@@ -95,6 +95,30 @@ const tryHold = (
   });
 };
 
+const lockPushes = (db: Database, { id }: Pick<ProjectRow, 'id'>) =>
+  sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${id}`}, 0))`.execute(db);
+
+/**
+ * Keeps pushes to the project from starting until the transaction ends.
+ *
+ * @throws DomainError `conflict` if one is moving refs
+ */
+export const requireNoPush = async ({ db }: Tx, project: Pick<ProjectRow, 'id'>): Promise<void> => {
+  await lockPushes(db, project);
+  const { rows } = await sql`
+    select from pushes where project_id = ${project.id} and state = 'receiving' limit 1`.execute(db);
+  if (rows.length > 0) throw conflict('409 Conflict - somebody is pushing to the project; try again');
+};
+
+/** Waits until no push that moves the ref is being recorded: its events are there then. */
+export const untilRecorded = async (ctx: Context, { id }: Pick<ProjectRow, 'id'>, ref: string): Promise<void> => {
+  for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; ) {
+    const { rows } = await sql`select ${heldBy(id, [ref])} and not ${processIsDead}`.execute(ctx.db);
+    if (rows.length === 0) return;
+    await sleep(5, undefined, { signal: ctx.signal });
+  }
+};
+
 const heldBy = (projectId: number, refs: readonly string[]) =>
   sql`from pushes where project_id = ${projectId} and state = 'receiving' and refs && ${refs}::text[]`;
 

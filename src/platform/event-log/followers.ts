@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { Slots } from '../concurrency/slots.ts';
 import { type Context, type Services, systemActor, type Tx } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
@@ -42,6 +42,13 @@ export const AFTER_HOOKS_MS = 20;
 export const BOOKKEEPING_MS = 100;
 
 export const defineFollower = (follower: Follower): Follower => follower;
+
+/**
+ * The row of `events` is one that the follower may not have handled yet. Its saved cursor may be behind by events that
+ * it does not want.
+ */
+export const isUnhandled = ({ name }: Pick<Follower, 'name'>): RawBuilder<boolean> => sql`(events.position is null
+  or events.position > coalesce((select position from event_cursors where name = ${name}), -1))`;
 
 export interface RunningFollowers {
   /** Handles all events committed so far, and those that followers emit meanwhile. For tests. */

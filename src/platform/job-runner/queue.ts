@@ -34,6 +34,20 @@ export const listQueuedJobs = async (db: Database): Promise<QueuedJobs[]> => {
   return rows;
 };
 
+/** Returns the inputs of the jobs that wait or run and whose input has these values. */
+export const findQueuedInputs = async <I>(
+  db: Database,
+  job: JobDefinition<I>,
+  values: Readonly<Partial<I>>,
+): Promise<readonly I[]> => {
+  const { rows } = await sql<{ payload: unknown }>`
+    select payload from graphile_worker._private_jobs
+    where task_id = (select id from graphile_worker._private_tasks where identifier = ${job.name})
+      and attempts < max_attempts and payload::jsonb @> ${JSON.stringify(values)}::jsonb
+    order by id`.execute(db);
+  return rows.map(({ payload }) => job.input.parse(payload));
+};
+
 /** Returns the input of the job that waits or runs with this key. Null if there is none, or if it was given up. */
 export const findQueuedInput = async <I>(db: Database, job: JobDefinition<I>, key: string): Promise<I | null> => {
   const { rows } = await sql<{ payload: unknown }>`

@@ -1,18 +1,17 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { z } from 'zod';
 import { lacksCiFile } from '#domains/ci-config/config-path.ts';
-import { findProject } from '#domains/projects/queries.ts';
+import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { tagName } from '#domains/repositories/model.ts';
 import { type PushOptions, pushOptionsSchema } from '#domains/repositories/push-options.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { createPipeline } from '../create.ts';
+import { createPipeline, isRefusal } from '../create.ts';
 import type { PipelineVariable } from './insert.ts';
 import { asksToSkip } from './skipping.ts';
 
@@ -28,47 +27,58 @@ export const followPushes = defineFollower({
   payloads: false,
   wants: ({ kind }) => kind === repositoryUpdated.kind,
   handle: async (tx, events) => {
-    const { rows } = await sql<{
-      id: number;
-      project_id: number;
-      user_id: number;
-      ref: string;
-      before: string | null;
-      after: string;
-      options: PushOptions | null;
-      disk_path: string;
-      ci_config_path: string | null;
-    }>`
-      select e.id, e.project_id, e.actor_id as user_id, c.ref, c.before, c.after, p.disk_path, p.ci_config_path,
-        e.payload -> 'hook_only' -> 'push_options' as options
-      from events e join projects p on p.id = e.project_id and p.builds_access_level <> 'disabled',
-        lateral (select change ->> 'ref' as ref, change ->> 'before' as before, change ->> 'after' as after
-          from jsonb_array_elements(e.payload -> 'changes') with ordinality as c (change, position)
-          where change ->> 'after' is not null and change ->> 'ref' ~ '^refs/(heads|tags)/'
-          order by position limit ${MAX_PIPELINES}) c
-      where e.position = any (${events.map(({ position }) => position)}::bigint[]) and e.actor_id is not null
-        and e.payload -> 'hook_only' -> 'push_options' -> 'job' is null`.execute(tx.db);
-    const idle = await mapLimit(rows, READ_AT_ONCE, (row) => createsNothing(tx, row));
-    for (const [at, { id, disk_path, ci_config_path, ...push }] of rows.entries()) {
-      if (idle[at]) continue;
-      const key = `push:${id}:${push.ref}`;
-      tx.enqueue(createForPush, { ...push, options: push.options ?? {}, key }, { key: `ci.${key}` });
-    }
+    const pushed = await findPushed(
+      tx,
+      sql`events.position = any (${events.map(({ position }) => position)}::bigint[])`,
+    );
+    const idle = await mapLimit(pushed, READ_AT_ONCE, (each) => createsNothing(tx, each));
+    for (const [at, { input }] of pushed.entries())
+      if (!idle[at]) tx.enqueue(createForPush, input, { key: `ci.${input.key}` });
   },
 });
 
+/** A branch or tag that a push has moved. */
 interface Pushed {
-  readonly after: string;
-  readonly options: PushOptions | null;
-  readonly disk_path: string;
-  readonly ci_config_path: string | null;
+  readonly input: z.output<typeof pushInput>;
+  readonly project: Pick<ProjectRow, 'disk_path' | 'ci_config_path'>;
 }
+
+/** Returns the branches and tags that the pushes of these events may create pipelines for. */
+export const findPushed = async (
+  { db }: Pick<Context, 'db'>,
+  areThese: RawBuilder<boolean>,
+): Promise<readonly Pushed[]> => {
+  const { rows } = await sql<{
+    id: number;
+    project_id: number;
+    user_id: number;
+    ref: string;
+    before: string | null;
+    after: string;
+    options: PushOptions | null;
+    disk_path: string;
+    ci_config_path: string | null;
+  }>`
+    select events.id, events.project_id, events.actor_id as user_id, c.ref, c.before, c.after, p.disk_path,
+      p.ci_config_path, events.payload -> 'hook_only' -> 'push_options' as options
+    from events join projects p on p.id = events.project_id and p.builds_access_level <> 'disabled',
+      lateral (select change ->> 'ref' as ref, change ->> 'before' as before, change ->> 'after' as after
+        from jsonb_array_elements(events.payload -> 'changes') with ordinality as c (change, position)
+        where change ->> 'after' is not null and change ->> 'ref' ~ '^refs/(heads|tags)/'
+        order by position limit ${MAX_PIPELINES}) c
+    where ${areThese} and events.actor_id is not null
+      and events.payload -> 'hook_only' -> 'push_options' -> 'job' is null`.execute(db);
+  return rows.map(({ id, disk_path, ci_config_path, options, ...push }) => ({
+    input: { ...push, options: options ?? {}, key: `push:${id}:${push.ref}` },
+    project: { disk_path, ci_config_path },
+  }));
+};
 
 const READ_AT_ONCE = 8;
 
 /** Returns true if the commit has no CI file. Only a skipped pipeline needs none. Most pushes need no job then. */
-const createsNothing = async (ctx: Context, { after, options, ...project }: Pushed): Promise<boolean> => {
-  if (options?.ci?.skip !== undefined) return false;
+const createsNothing = async (ctx: Context, { input: { after, options }, project }: Pushed): Promise<boolean> => {
+  if (options.ci?.skip !== undefined) return false;
   try {
     if (!(await lacksCiFile(ctx, project, after))) return false;
     const [commit] = await ctx.services.git.readCommits(project.disk_path, [after]);
@@ -80,18 +90,20 @@ const createsNothing = async (ctx: Context, { after, options, ...project }: Push
   }
 };
 
+const pushInput = z.object({
+  project_id: z.number(),
+  user_id: z.number(),
+  ref: z.string(),
+  before: z.string().nullable(),
+  after: z.string(),
+  options: pushOptionsSchema,
+  key: z.string(),
+});
+
 /** The job `ci.create_for_push`: creates the pipeline of a pushed branch or tag, unless there is nothing to run. */
 export const createForPush = defineJob({
   name: 'ci.create_for_push',
-  input: z.object({
-    project_id: z.number(),
-    user_id: z.number(),
-    ref: z.string(),
-    before: z.string().nullable(),
-    after: z.string(),
-    options: pushOptionsSchema,
-    key: z.string(),
-  }),
+  input: pushInput,
   maxAttempts: 8,
   run: async (hub, { project_id, user_id, ref, before, after, options, key }) => {
     const ctx = await contextFor(hub, user_id, project_id);
@@ -113,7 +125,7 @@ export const createForPush = defineJob({
       });
     } catch (error) {
       // Most pushes have nothing to run: no CI file, or no job whose rules match.
-      if (!(error instanceof DomainError)) throw error;
+      if (!isRefusal(error)) throw error;
       ctx.log.debug({ err: error, project_id, ref }, 'a push created no pipeline');
     }
   },

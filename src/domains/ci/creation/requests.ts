@@ -5,9 +5,9 @@ import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError, type ErrorCode, unauthenticated } from '#platform/errors.ts';
+import { unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { authorisePipeline, createPipeline, type NewPipeline } from '../create.ts';
+import { authorisePipeline, createPipeline, isRefusal, type NewPipeline } from '../create.ts';
 import { openValue, sealValue } from '../sealed-values.ts';
 
 export const REQUEST_STATUSES = ['in_progress', 'succeeded', 'failed'] as const;
@@ -76,9 +76,6 @@ export const findCreationRequest = async (
   return row && status ? { ...row, status } : null;
 };
 
-/** Failures that pass by themselves. */
-const PASSING: ReadonlySet<ErrorCode> = new Set(['unavailable', 'no_space', 'too_many_requests', 'conflict']);
-
 /**
  * The job `ci.create_requested_pipeline`: creates the pipeline as the user who asked for it, once, and stores the outcome
  * of the request.
@@ -104,8 +101,7 @@ export const createRequestedPipeline = defineJob({
       const pipeline = await createPipeline(ctx, project, { ...wantedOf(input), key: `request:${id}` });
       await settle(hub, id, { pipeline_id: pipeline.id });
     } catch (error) {
-      const isRefused = error instanceof DomainError && !PASSING.has(error.code);
-      if (isRefused) return await settle(hub, id, { error: error.message });
+      if (isRefusal(error)) return await settle(hub, id, { error: error.message });
       if (lastAttempt) await settle(hub, id, { error: 'The pipeline could not be created. Try again later.' });
       throw error;
     }

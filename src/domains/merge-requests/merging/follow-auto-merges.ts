@@ -8,6 +8,7 @@ import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeabilityByIds } from '../mergeability.ts';
 import { mergeDue } from '../merging.ts';
+import { pipelineOfHead } from '../pipelines/pipelines.ts';
 import { mayMerge } from '../policy.ts';
 import { lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { autoMergeOf, endAutoMerge } from './auto-merge.ts';
@@ -102,6 +103,8 @@ export const autoMerge = defineJob({
   run: async (hub, { id }) => {
     const row = (await mergeRequestsByIds(hub, [id])).get(id);
     if (row?.state !== 'opened' || !row.merge_when_pipeline_succeeds) return;
+    // Until it is there, nothing shows that there is a pipeline to wait for.
+    await pipelineOfHead(hub, row);
     const status = (await mergeabilityByIds(hub, [id])).get(id)?.detailed_merge_status;
     // Jobs start by the clock of the database, which may be ahead.
     if (status === 'merge_time') return waitForTime(hub, row);

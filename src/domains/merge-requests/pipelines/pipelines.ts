@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { createPipeline, requirePipelines } from '#domains/ci/create.ts';
+import { createPipeline, isRefusal, requirePipelines } from '#domains/ci/create.ts';
+import { createPipelinesOfPush } from '#domains/ci/expected.ts';
 import type { HookedMergeRequest } from '#domains/ci/hook-relatives.ts';
 import type { PipelineRow } from '#domains/ci/queries.ts';
 import { can } from '#domains/projects/policy.ts';
@@ -11,10 +12,10 @@ import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { findQueuedInput } from '#platform/job-runner/queue.ts';
 import { defineJob } from '#platform/jobs.ts';
-import { mergeabilityByIds } from '../mergeability.ts';
+import { isOfHead, mergeabilityByIds } from '../mergeability.ts';
 import { refreshMergeRef } from '../merging/merge-ref.ts';
 import { mergeRequestWebUrl } from '../model.ts';
-import { type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
+import { headPipelinesByIds, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { headRef, mergeRef } from '../refs.ts';
 
 /**
@@ -128,7 +129,7 @@ export const createPipelineOfHead = defineJob({
       await createMergeRequestPipeline(ctx, project, row, { key: key ?? `merge_request:${id}:${version?.id}` });
     } catch (error) {
       // Most CI files have no jobs for merge requests.
-      if (!(error instanceof DomainError)) throw error;
+      if (!isRefusal(error)) throw error;
       ctx.log.debug({ err: error, merge_request_id: id }, 'a merge request got no pipeline');
     }
   },
@@ -140,12 +141,32 @@ export const enqueuePipelineOfHead = (
   created: { readonly id: number; readonly user_id: number; readonly head: string },
 ): void => tx.enqueue(createPipelineOfHead, created, { key: keyOfHead(created.id) });
 
-/** Creates the pipeline that is enqueued for the head, for a caller who does not wait for the job. */
-export const createEnqueuedPipeline = async (ctx: Context, { id }: Pick<MergeRequestRow, 'id'>): Promise<void> => {
+/**
+ * Returns the pipeline of the head, or null if it has none. A new head may get one within a second, for the merge request
+ * or for the push to its source branch. This creates it at once, for a caller who must not miss it.
+ */
+export const pipelineOfHead = async (ctx: Context, row: MergeRequestRow): Promise<PipelineRow | null> => {
+  const known = await knownPipelineOfHead(ctx, row);
+  if (known) return known;
+  await createExpectedPipelines(ctx, row);
+  return knownPipelineOfHead(ctx, row);
+};
+
+const knownPipelineOfHead = async (ctx: Context, row: MergeRequestRow): Promise<PipelineRow | null> => {
+  const pipeline = (await headPipelinesByIds(ctx, [row.id])).get(row.id);
+  return isOfHead(row, pipeline) ? pipeline : null;
+};
+
+const createExpectedPipelines = async (
+  ctx: Context,
+  { id, source_project_id, source_branch, diff_head_sha: after }: MergeRequestRow,
+): Promise<void> => {
   const enqueued = await findQueuedInput(ctx.db, createPipelineOfHead, keyOfHead(id));
   // The job creates no second one.
   const run = { attempt: 1, lastAttempt: false };
   if (enqueued) await createPipelineOfHead.run({ ...ctx, actor: systemActor }, enqueued, run);
+  if (source_project_id !== null && after !== null)
+    await createPipelinesOfPush(ctx, { id: source_project_id }, { ref: branchRef(source_branch), after });
 };
 
 const keyOfHead = (id: number): string => `merge_requests.pipeline:${id}`;
