@@ -12,6 +12,7 @@ import { resolveReferences } from '#domains/markdown/html.ts';
 import { publishReview } from '#domains/merge-requests/approving.ts';
 import { notifyBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
 import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';
+import { refreshThoseFrom } from '#domains/merge-requests/lost-sources.ts';
 import { describeForHooks } from '#domains/merge-requests/pipelines/pipelines.ts';
 import { handlePush } from '#domains/merge-requests/push-options.ts';
 import { replaceMilestones } from '#domains/milestones/moving.ts';
@@ -44,7 +45,10 @@ export const connectPorts = (services: Services): void => {
     await replaceMilestones(tx, projects);
   });
   beforeProjectsAreDeleted.connect(services, releaseProjects);
-  beforeMergeRequestsAreDeleted.connect(services, notifyBlockedByProjects);
+  beforeMergeRequestsAreDeleted.connect(services, async (tx, projectIds) => {
+    await notifyBlockedByProjects(tx, projectIds);
+    await refreshThoseFrom(tx, projectIds);
+  });
   deleteApplicationsOf.connect(services, removeApplicationsOf);
   removeGroups.connect(services, async (tx, ids) => {
     for (const id of ids) await removeGroup(tx, id);

@@ -249,8 +249,25 @@ describe('opening a merge request', () => {
     await app().settle();
     const at = `${path}/merge_requests/${made.iid}`;
     expect((await owner.get(at)).body).toMatchObject({ sha: head, detailed_merge_status: 'mergeable' });
+    await owner.put(at, { title: 'Draft: Mine' });
+    await owner.put(`${at}/merge`, { auto_merge: true });
     // The commits stay when the fork goes.
     await contributor.delete(own);
+    await app().settle();
+    expect((await owner.get(at)).body).toMatchObject({
+      state: 'opened',
+      source_project_id: null,
+      merge_status: 'cannot_be_merged',
+      has_conflicts: true,
+      merge_when_pipeline_succeeds: false,
+    });
+    const { data } = await owner.graphql(
+      `query ($path: ID!) { project(fullPath: $path) { mergeRequest(iid: "${made.iid}") { conflicts mergeStatusEnum } } }`,
+      { path: project.path_with_namespace },
+    );
+    expect(data.project.mergeRequest).toEqual({ conflicts: true, mergeStatusEnum: 'CANNOT_BE_MERGED' });
+    await owner.put(at, { title: 'Mine' });
+    expect((await owner.get(at)).body).toMatchObject({ detailed_merge_status: 'commits_status' });
     expect((await owner.get(`${at}/commits`)).body).toMatchObject([{ id: head }]);
     expect((await owner.get(`${path}/repository/commits/${head}`)).body).toMatchObject({ id: head });
   });

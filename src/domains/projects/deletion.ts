@@ -13,7 +13,10 @@ import { describeProjects } from './payload.ts';
 import { requireAbility } from './policy.ts';
 import { getProject } from './queries.ts';
 
-/** Called before these projects are deleted with their merge requests. Merge requests implement it. */
+/**
+ * Called before these projects are deleted: with their merge requests, and as the source of others. Merge requests
+ * implement it.
+ */
 export const beforeMergeRequestsAreDeleted = definePort<Tx, [projectIds: readonly number[]], Promise<void>>(
   'projects.before_merge_requests_are_deleted',
 );

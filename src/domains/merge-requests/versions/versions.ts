@@ -265,6 +265,7 @@ const settle = async (
     await endAutoMerge(tx, project, after, 'the source branch was updated');
   else if (needsRebase && project.merge_method === 'ff')
     await endAutoMerge(tx, project, after, 'the target branch was updated');
+  else if (after.source_project_id === null) await endAutoMerge(tx, project, after, 'the source project was deleted');
 };
 
 /** The effect of a version on the merge request. */

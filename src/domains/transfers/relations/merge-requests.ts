@@ -209,7 +209,7 @@ const placeSource = async ({ place }: ImportBatch, value: Json, row: Row): Promi
   // Archives of older platforms name no head, but have its branch.
   if (sha === null) return;
   const branch = await place.keepHead({ iid: Number(row.iid), branch: String(row.source_branch), sha });
-  if (branch === null) row.source_project_id = null;
+  if (branch === null) Object.assign(row, { source_project_id: null, merge_status: 'cannot_be_merged' });
   else row.source_branch = branch;
 };
 
