@@ -1,5 +1,8 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { createForPush, findPushed } from '#domains/ci/creation/pushes.ts';
+import { getProject } from '#domains/projects/queries.ts';
+import { holdPush, settlePush } from '#domains/repositories/pushes.ts';
 import { runExport } from '#domains/transfers/exporting/run.ts';
 import { runImport } from '#domains/transfers/importing/run.ts';
 import { removeExpired } from '#domains/transfers/jobs.ts';
@@ -167,8 +170,64 @@ describe('an import', () => {
     };
     await runImport(canceling, id, run);
     expect((await as.get(base)).body).toMatchObject({ import_status: 'failed', open_issues_count: 500 });
-    expect((await as.post(`${base}/issues`, { title: 'Mine' })).body).toMatchObject({ iid: 501 });
+    // A retry brings the others.
+    expect((await as.post(`${base}/issues`, { title: 'Mine' })).body).toMatchObject({ iid: 3_001 });
     expect((await as.post(`${base}/export`)).status).toBe(202);
+    const exporting = { status: 409, body: { message: '409 Conflict - an export of the project is running' } };
+    expect(await as.post(`${base}/import/retry`)).toMatchObject(exporting);
+    const { data } = await control(owner, 'projectImportRetry', projectPath);
+    expect(data.projectImportRetry.errors).toEqual(['an export of the project is running']);
+    expect((await importOf(projectId)).status).toBe('failed');
+    await as.post(`${base}/export/cancel`);
+
+    // A push that began before the retry gets its pipeline after it.
+    const file = { branch: 'main', content: 'check: {script: [x]}', commit_message: 'Check' };
+    expect((await as.post(`${base}/repository/files/.gitlab-ci.yml`, file)).status).toBe(201);
+    const [pushed] = await findPushed(
+      ctx,
+      sql`events.kind = 'repository.updated' and events.project_id = ${projectId}`,
+    );
+    if (!pushed) throw new Error('the push has no event');
+    expect((await as.post(`${base}/import/retry`)).status).toBe(201);
+    const push = await as.post(`${base}/repository/files/more.txt`, file);
+    expect(push).toMatchObject({ status: 409, body: { message: expect.stringContaining('still being imported') } });
+    await expect(createForPush.run(ctx, pushed.input, run)).rejects.toThrow('the project is being imported');
+    await runImport(ctx, id, run);
+    await createForPush.run(ctx, pushed.input, run);
+    expect((await as.get(`${base}/pipelines`)).body).toMatchObject([{ source: 'push' }]);
+    expect(await importOf(projectId)).toMatchObject({ status: 'finished', failures: 0 });
+    expect((await as.get(base)).body).toMatchObject({ open_issues_count: 3_001 });
+    expect((await as.get(`${base}/issues/3001`)).body).toMatchObject({ title: 'Mine' });
+  });
+
+  it('is not retried over what the project has got before its archive was read', async () => {
+    const owner = await app().make.user();
+    const as = app().as(owner);
+    const canceled = async (path: string) => {
+      const { projectId, path_with_namespace } = await scheduled(owner, path);
+      expect((await as.post(`/projects/${projectId}/import/cancel`)).status).toBe(201);
+      return { id: projectId, base: `/projects/${projectId}`, path: path_with_namespace };
+    };
+    const refused = { status: 409, body: { message: expect.stringContaining('commits or items of its own') } };
+    const filled = await canceled('filled');
+    await as.post(`${filled.base}/issues`, { title: 'Mine' });
+    expect(await as.post(`${filled.base}/import/retry`)).toMatchObject(refused);
+    const { data } = await control(owner, 'projectImportRetry', filled.path);
+    expect(data.projectImportRetry.errors).toEqual([expect.stringContaining('commits or items of its own')]);
+
+    const pushed = await canceled('pushed');
+    const ctx = app().context(owner);
+    const project = await getProject(ctx, { id: pushed.id });
+    const push = await holdPush(ctx, project, [{ ref: 'refs/heads/main', oldOid: null, newOid: 'a'.repeat(40) }]);
+    expect(await as.post(`${pushed.base}/import/retry`)).toMatchObject({
+      status: 409,
+      body: { message: '409 Conflict - somebody is pushing to the project; try again' },
+    });
+    await settlePush(ctx.services, push.id);
+    const file = { branch: 'main', content: 'mine', commit_message: 'Mine' };
+    expect((await as.post(`${pushed.base}/repository/files/mine.txt`, file)).status).toBe(201);
+    expect(await as.post(`${pushed.base}/import/retry`)).toMatchObject(refused);
+    expect((await as.get(`${pushed.base}/repository/files/mine.txt/raw?ref=main`)).body).toBe('mine');
   });
 
   it('and a relation import of the same project exclude each other, also at the same moment', async () => {
@@ -233,6 +292,12 @@ describe('an export', () => {
         .where('project_id', '=', project.id)
         .orderBy('id', 'desc')
         .executeTakeFirstOrThrow();
+    const mails = async () => {
+      const { rows } = await sql<{ n: number }>`
+        select count(*) as n from graphile_worker.jobs where task_identifier = 'mail.send'`.execute(db);
+      return rows[0]?.n ?? 0;
+    };
+    const before = await mails();
     expect((await app().as(owner).post(`${url}/cancel`)).status).toBe(409);
     await app().as(owner).post(url);
     expect((await app().as(owner).post(`${url}/cancel`)).status).toBe(201);
@@ -247,16 +312,12 @@ describe('an export', () => {
     await app().as(owner).post(url);
     await runExport(app().context(), (await latest()).id, run);
     expect((await app().as(owner).get(url)).body).toMatchObject({ export_status: 'finished', export_error: null });
-    const { rows } = await sql<{ n: number }>`
-      select count(*) as n from graphile_worker.jobs where task_identifier = 'mail.send'`.execute(db);
-    expect(rows[0]?.n).toBe(3);
+    expect(await mails()).toBe(before + 3);
     // Nobody is mailed about a project that wants no mails.
     await app().as(owner).put(`/projects/${project.id}`, { emails_enabled: false });
     await app().as(owner).post(url);
     await app().as(owner).post(`${url}/cancel`);
-    const { rows: later } = await sql<{ n: number }>`
-      select count(*) as n from graphile_worker.jobs where task_identifier = 'mail.send'`.execute(db);
-    expect(later[0]?.n).toBe(3);
+    expect(await mails()).toBe(before + 3);
   });
 });
 

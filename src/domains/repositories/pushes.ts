@@ -69,7 +69,7 @@ const tryHold = (
   const refs = updates.map(({ ref }) => ref);
   return ctx.transaction(async ({ db }) => {
     // Concurrent pushes must not both find the refs free.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(db);
+    await lockPushes(db, project);
     const { rows } = await sql<{ id: number }>`
       insert into pushes (project_id, user_id, process_id, chain_id, commands, refs, push_options)
       select ${project.id}::bigint, ${ctx.actor.userId}::bigint, ${ctx.services.processId}::uuid, ${ctx.chainId}::text,

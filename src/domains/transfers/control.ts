@@ -2,16 +2,18 @@ import { sql } from 'kysely';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import type { Context } from '#platform/context.ts';
+import { requireNoPush } from '#domains/repositories/pushes.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { conflict, forbidden } from '#platform/errors.ts';
 import { asReplaced } from './begin-import.ts';
 import { emitImport } from './emit-progress.ts';
 import { importScheduled } from './events.ts';
 import { failExport } from './exporting/run.ts';
 import { limitImportsByUrl } from './import-limit.ts';
+import { hasRepository, numbersOf } from './importing/checkpoint.ts';
 import { failImport } from './importing/finish.ts';
 import { importByUrl, importKey, importProject } from './jobs.ts';
-import { FORK_TYPE, type ImportRow, RUNNING_EXPORT } from './model.ts';
+import { FORK_TYPE, IMPORT_TYPE, type ImportRow, RUNNING_EXPORT } from './model.ts';
 import { findImport } from './queries.ts';
 import { RUNNING_RELATION_IMPORT } from './relation-imports/model.ts';
 import { failRelationImport } from './relation-imports/store.ts';
@@ -23,12 +25,7 @@ import { failRelationImport } from './relation-imports/store.ts';
  */
 export const cancelExport = async (ctx: Context, project: ProjectRow): Promise<void> => {
   requireAbility(ctx, project, 'export');
-  const row = await ctx.db
-    .selectFrom('project_exports')
-    .select('id')
-    .where('project_id', '=', project.id)
-    .where('status', 'in', RUNNING_EXPORT)
-    .executeTakeFirst();
+  const row = await findRunningExport(ctx, project);
   if (!row) throw conflict('409 Conflict - no export of the project is running');
   await failExport(ctx, row.id, 'The export was canceled.');
 };
@@ -49,7 +46,8 @@ export const cancelImport = async (ctx: Context, project: ProjectRow): Promise<v
  * Schedules a failed import again. It continues where it stopped.
  *
  * @throws DomainError `forbidden`, `conflict` if it has not failed, its archive is gone, another import replaces the
- * same project, or a relation import of the project is running, `too_many_requests`
+ * same project, a relation import or an export of the project is running, somebody pushes to it, or it has content that
+ * the import would overwrite, `too_many_requests`
  */
 export const retryImport = async (ctx: Context, project: ProjectRow): Promise<void> => {
   const found = await controlled(ctx, project);
@@ -76,6 +74,9 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
       .catch(asReplaced);
     if (!row) throw conflict(GONE);
     if (await findRunning(tx, project)) throw conflict('409 Conflict - a relation import of the project is running');
+    if (await findRunningExport(tx, project)) throw conflict('409 Conflict - an export of the project is running');
+    await requireNoPush(tx, project);
+    if (row.import_type === IMPORT_TYPE && (await isInTheWay(tx, row))) throw conflict(IN_THE_WAY);
     tx.enqueue(
       row.source_url === null ? importProject : importByUrl,
       { import_id: row.id },
@@ -84,6 +85,22 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
     await emitImport(tx, project, row, importScheduled);
   });
 };
+
+/**
+ * Returns whether the project got content before the import has read its archive: items whose numbers the archive may
+ * have, or commits, although the import replaces the whole repository.
+ */
+const isInTheWay = async ({ db }: Tx, row: ImportRow): Promise<boolean> => {
+  const { rows } = await sql<{ has_items: boolean; has_commits: boolean }>`
+    select not empty_repo as has_commits,
+      exists (select from project_counters where project_id = projects.id and last_iid > 0) as has_items
+    from projects where id = ${row.project_id}`.execute(db);
+  const [{ has_items = false, has_commits = false } = {}] = rows;
+  return (has_items && numbersOf(row) === null) || (has_commits && !hasRepository(row));
+};
+
+const IN_THE_WAY =
+  '409 Conflict - the project has commits or items of its own, which the import would replace; import the archive again';
 
 const GONE = '409 Conflict - the archive of the import is gone, and the keys of buckets are not kept; import it again';
 
@@ -106,6 +123,17 @@ export const cancelRelationImport = async (ctx: Context, project: ProjectRow): P
   if (!row) throw conflict('409 Conflict - no relation import of the project is running');
   await failRelationImport(ctx, row.id, 'The import was canceled.', { keepsArchive: true });
 };
+
+const findRunningExport = (
+  ctx: Pick<Context, 'db'>,
+  { id }: ProjectRow,
+): Promise<{ readonly id: number } | undefined> =>
+  ctx.db
+    .selectFrom('project_exports')
+    .select('id')
+    .where('project_id', '=', id)
+    .where('status', 'in', RUNNING_EXPORT)
+    .executeTakeFirst();
 
 const findRunning = (ctx: Pick<Context, 'db'>, { id }: ProjectRow): Promise<{ readonly id: number } | undefined> =>
   ctx.db

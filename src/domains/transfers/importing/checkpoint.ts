@@ -7,6 +7,7 @@ import { emitImport } from '../emit-progress.ts';
 import { importProgressed } from '../events.ts';
 import type { ImportRow, RelationCounts } from '../model.ts';
 import { DOWNLOAD_SHARE, Pace, percentageOf } from '../progress.ts';
+import { NUMBERED_RELATIONS } from '../relations/numbered.ts';
 import { lockStartedImport, updateStartedImport } from '../update-import.ts';
 import { addStats, type ImportStats, importStats, NO_STATS } from './stats.ts';
 import type { Unpacked } from './unpack.ts';
@@ -18,8 +19,18 @@ const stored = z.object({
   bytes: z.record(z.string(), z.number()).default({}),
   repository: z.boolean().default(false),
   stats: importStats.default(NO_STATS),
+  /** By relation: the highest number of the archive. Absent until the archive is read. */
+  numbers: z.partialRecord(z.enum(NUMBERED_RELATIONS), z.number()).optional(),
 });
 type Stored = z.output<typeof stored>;
+
+/** Returns the highest numbers of the archive of an import, by relation. Null if it has not been read. */
+export const numbersOf = ({ checkpoint }: Pick<ImportRow, 'checkpoint'>): Stored['numbers'] | null =>
+  stored.safeParse(checkpoint).data?.numbers ?? null;
+
+/** Returns whether the repository of the archive is in its place. */
+export const hasRepository = ({ checkpoint }: Pick<ImportRow, 'checkpoint'>): boolean =>
+  stored.safeParse(checkpoint).data?.repository ?? false;
 
 /**
  * The progress of an import. Data is written in the same transaction as its checkpoint, and only by the attempt
@@ -40,7 +51,11 @@ export class Checkpoint {
     this.#row = row;
     this.#project = project;
     this.#archive = archive;
-    this.#state = stored.safeParse(row.checkpoint).data ?? { lines: {}, bytes: {}, repository: false, stats: NO_STATS };
+    const known = stored.safeParse(row.checkpoint).data ?? { lines: {}, bytes: {}, repository: false, stats: NO_STATS };
+    const numbers = Object.fromEntries(
+      NUMBERED_RELATIONS.map((name) => [name, archive.relations.get(name)?.highestIid ?? 0]),
+    );
+    this.#state = { ...known, numbers };
     if (this.#state.repository) this.#bundleBytes = archive.bundle?.size ?? 0;
   }
 

@@ -26,7 +26,8 @@ import type { Json } from '../relations/columns.ts';
 import { NUMBERED_RELATIONS } from '../relations/numbered.ts';
 import { updateStartedImport } from '../update-import.ts';
 import { ITEM } from './batch.ts';
-import { countUp } from './numbering.ts';
+import { numbersOf } from './checkpoint.ts';
+import { countUp, reserveNumbers } from './numbering.ts';
 import { overridesOf } from './overrides.ts';
 import { readSettingsLine, recordFailures } from './relations.ts';
 import type { Unpacked } from './unpack.ts';
@@ -239,7 +240,10 @@ interface FailOptions {
 const mayKeepSource = (ctx: Context, { import_type, source_url }: ImportRow): boolean =>
   source_url === null || (import_type === IMPORT_TYPE && 'url' in openSource(ctx, source_url));
 
-/** Marks an import as failed. The imported records stay, and the next items get numbers above theirs. */
+/**
+ * Marks an import as failed. The imported records stay, and the next items get numbers above theirs. If the import can
+ * be retried, they get numbers above all of the archive.
+ */
 export const failImport = async (
   ctx: Context,
   id: number,
@@ -267,7 +271,10 @@ export const failImport = async (
       .where('id', '=', id)
       .returningAll()
       .executeTakeFirstOrThrow();
-    if (before.import_type === IMPORT_TYPE) await recount(tx, before.project_id);
+    if (before.import_type === IMPORT_TYPE) {
+      await recount(tx, before.project_id);
+      if (keeps) await reserveNumbers(tx, before.project_id, numbersOf(before) ?? {});
+    }
     const storage_keys = keeps ? [] : [...archiveKeys(before)];
     if (storage_keys.length > 0) tx.enqueue(removeFiles, { disk_paths: [], storage_keys });
     await emitImport(tx, null, row, importFailed);

@@ -19,7 +19,7 @@ import { MAX_DEPTH, type RelationFile, type Unpacked } from './unpack.ts';
 const MAX_LINE_BYTES = 32 * 1024 * 1024;
 /** Few enough that the young generation holds the lines that are written and those that are read meanwhile. */
 const BATCH = 500;
-export const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
+const LINES = { maxLineBytes: MAX_LINE_BYTES, maxDepth: MAX_DEPTH, batchSize: BATCH };
 
 /** Imports every relation of the archive, each from where an earlier attempt stopped. */
 export const importRelations = async (

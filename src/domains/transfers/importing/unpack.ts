@@ -11,11 +11,14 @@ import { isObject } from '#platform/values/json.ts';
 import { isTaken } from '../archive-files.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
 import type { Json } from '../relations/columns.ts';
+import { LineScan } from './line-scan.ts';
 
 export interface RelationFile {
   readonly spool: Spool;
   /** The last line counts even without a line break, as in the reader. */
   readonly lines: number;
+  /** The highest number of its items. 0 if none has a number that it can keep. */
+  readonly highestIid: number;
 }
 
 /**
@@ -160,15 +163,16 @@ class Unpacking {
   }
 
   async #keepRelation(relation: string, stream: AsyncIterable<Buffer>): Promise<void> {
-    const counter = new LineCounter();
-    this.#relations.set(relation, { spool: await this.#keep(counter.through(stream)), lines: counter.lines });
+    const scan = new LineScan();
+    const kept = await this.#keep(scan.through(stream));
+    this.#relations.set(relation, { spool: kept, lines: scan.lines, highestIid: scan.highestIid });
   }
 
   async #leaveOutRelation(relation: string, stream: AsyncIterable<Buffer>): Promise<void> {
     if (IGNORED.has(relation) || this.#leftOut.length >= MAX_UNKNOWN) return;
-    const counter = new LineCounter();
-    for await (const _chunk of counter.through(stream));
-    if (counter.lines > 0) this.#leftOut.push(unknownPart(relation, counter.lines));
+    const scan = new LineScan();
+    for await (const _chunk of scan.through(stream));
+    if (scan.lines > 0) this.#leftOut.push(unknownPart(relation, scan.lines));
   }
 
   async #takeFile(entry: ArchiveEntry): Promise<void> {
@@ -223,20 +227,3 @@ const checkVersion = (version: string | null): void => {
   const shown = version.slice(0, 20).replace(/[^\w.-]/g, '?');
   throw new TransferError(`Import version mismatch: required ${ARCHIVE_VERSION} but was ${shown}.`);
 };
-
-class LineCounter {
-  #breaks = 0;
-  #last = 0x0a;
-
-  get lines(): number {
-    return this.#breaks + (this.#last === 0x0a ? 0 : 1);
-  }
-
-  async *through(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    for await (const chunk of source) {
-      for (let at = chunk.indexOf(0x0a); at !== -1; at = chunk.indexOf(0x0a, at + 1)) this.#breaks++;
-      this.#last = chunk.at(-1) ?? this.#last;
-      yield chunk;
-    }
-  }
-}

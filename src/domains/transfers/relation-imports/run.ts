@@ -4,19 +4,17 @@ import { raiseIid } from '#domains/projects/insert.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { readLineBatches } from '#platform/archive/ndjson.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
 import type { JobRun } from '#platform/jobs.ts';
-import { isObject } from '#platform/values/json.ts';
 import { relationImportFinished, relationImportProgressed } from '../events.ts';
 import { importerOf } from '../importing/importer.ts';
 import { countUp } from '../importing/numbering.ts';
 import { ImportPeople } from '../importing/people.ts';
 import { placeOf } from '../importing/place.ts';
 import { reasonOf } from '../importing/reason.ts';
-import { importRelation, LINES, type LineProgress, readPeople } from '../importing/relations.ts';
-import { type RelationFile, unpack } from '../importing/unpack.ts';
+import { importRelation, type LineProgress, readPeople } from '../importing/relations.ts';
+import { unpack } from '../importing/unpack.ts';
 import { Superseded, TransferError } from '../model.ts';
 import { Pace } from '../progress.ts';
 import { RELATIONS } from '../relations/all.ts';
@@ -85,11 +83,10 @@ const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRo
     const file = archive.relations.get(row.relation);
     const progress = new Progress(ctx, row, name, file?.lines ?? 0);
     if (file) {
-      const highest = await highestIid(file);
       await ctx.transaction(async (tx) => {
         await updateStartedRelationImport(tx, row, { total_lines: file.lines });
         // Items that are created from now on get higher numbers, so they do not take those of the archive.
-        if (highest > 0) await raiseIid(tx, project.id, NUMBERED[name].counter, highest);
+        await raiseIid(tx, project.id, NUMBERED[name].counter, file.highestIid);
       });
       const place = await placeOf(ctx, project);
       const people = new ImportPeople(
@@ -115,14 +112,6 @@ const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRo
   } finally {
     await archive.close();
   }
-};
-
-const highestIid = async (file: RelationFile): Promise<number> => {
-  let highest = 0;
-  for await (const lines of readLineBatches(file.spool.chunks(), LINES)) {
-    for (const { value } of lines) highest = Math.max(highest, isObject(value) ? (usableIid(value.iid) ?? 0) : 0);
-  }
-  return highest;
 };
 
 /** Stores how many lines are finished, in the transaction that writes them. */
