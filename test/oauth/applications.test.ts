@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { authenticate } from '#domains/tokens/authentication.ts';
+import { stillValid } from '#domains/tokens/still-valid.ts';
 import { signedIn, Visitor } from '../pages/visitor.ts';
 import { useApp } from '../support/app.ts';
+import { Client } from '../support/client.ts';
+import { bearer, codeFor, credentials, get, makeApplication, post, redeem, tokensFor } from './flows.ts';
 
 const app = useApp();
 const db = () => app().hub.services.db;
@@ -345,5 +349,63 @@ describe('the pages of my applications', () => {
     const list = await visitor.get('/admin/applications?page=1');
     expect(list.text).toContain('Hub-wide');
     expect(list.text).toContain(`@${owner.username}`);
+  });
+});
+
+describe('an application that loses scopes', () => {
+  const narrow = async (owner: { readonly id: number; readonly username: string }, id: number, scopes: string[]) => {
+    const { data } = await app()
+      .as(owner)
+      .graphql(
+        `mutation ($id: OauthApplicationID!, $scopes: [String!]) {
+          oauthApplicationUpdate(input: { id: $id, scopes: $scopes }) { errors } }`,
+        { id: `gid://gitlab/OauthApplication/${id}`, scopes },
+      );
+    expect(data.oauthApplicationUpdate.errors).toEqual([]);
+  };
+
+  it('takes them from its tokens, from the next request and event on', async () => {
+    const user = await app().make.user();
+    const [wide, other] = [await makeApplication(app(), user), await makeApplication(app(), user)];
+    const scope = 'openid api email';
+    const { access_token } = await tokensFor(app(), user, wide, { scope });
+    const kept = await tokensFor(app(), user, other, { scope });
+    const as = new Client(app().url, () => Promise.resolve(access_token));
+    expect((await as.post('/projects', { name: 'before' })).status).toBe(201);
+    expect((await as.get('/user')).status).toBe(200);
+    const { services } = app().hub;
+    const actor = await authenticate(services, { kind: 'token', value: access_token }, { sudo: null });
+    expect((await stillValid(services, [actor])).size).toBe(1);
+    await narrow(user, wide.id, ['email', 'openid']);
+    expect((await stillValid(services, [actor])).size).toBe(0);
+    expect((await as.get('/user')).status).toBe(403);
+    expect((await as.post('/api/graphql', { query: '{ currentUser { username } }' })).status).toBe(403);
+    expect(await as.post('/projects', { name: 'after' })).toMatchObject({
+      status: 403,
+      body: { error: 'insufficient_scope' },
+    });
+    expect((await get(app(), '/oauth/userinfo', bearer(access_token))).body).toHaveProperty('email');
+    expect((await get(app(), '/oauth/token/info', bearer(access_token))).body.scope).toEqual(['openid', 'email']);
+    const inspected = await post(app(), '/oauth/introspect', { ...credentials(wide), token: access_token });
+    expect(inspected.body).toMatchObject({ active: true, scope: 'openid email' });
+    expect((await get(app(), '/api/v4/user', bearer(kept.access_token))).status).toBe(200);
+    // The user allowed what the application was then. It asks again for more.
+    await narrow(user, wide.id, ['email', 'openid', 'api']);
+    expect((await as.get('/user')).status).toBe(403);
+  });
+
+  it('gets no token with them from a code of before', async () => {
+    const user = await app().make.user();
+    const wide = await makeApplication(app(), user);
+    const scope = 'openid api';
+    const [some, none] = [
+      await codeFor(app(), user, wide, { scope }),
+      await codeFor(app(), user, wide, { scope: 'api' }),
+    ];
+    await narrow(user, wide.id, ['openid']);
+    const { body } = await redeem(app(), wide, some);
+    expect(body).toMatchObject({ scope: 'openid', id_token: expect.any(String) });
+    expect((await get(app(), '/api/v4/user', bearer(body.access_token))).status).toBe(403);
+    expect(await redeem(app(), wide, none)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
   });
 });

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { updateApplication } from '#domains/oauth/applications.ts';
 import { decideDevice, findUserCode } from '#domains/oauth/device.ts';
 import { OAUTH_SCOPES } from '#domains/oauth/model.ts';
 import { scopeInWords } from '#domains/tokens/scopes.ts';
@@ -116,6 +117,22 @@ describe('a device', () => {
     expect(await error()).toBe('slow_down');
     await wait(device_code, 16);
     expect(await error()).toBe('authorization_pending');
+  });
+
+  it('gets no scope that its application has lost meanwhile', async () => {
+    const user = await app().make.user();
+    for (const [scopes, answer] of [
+      [['openid'], { status: 200, body: { scope: 'openid' } }],
+      [['email'], { status: 400, body: { error: 'invalid_scope' } }],
+    ] as const) {
+      const { poll, user_code, application } = await begin({
+        scopes: ['read_user', 'openid'],
+        scope: 'read_user openid',
+      });
+      expect(await decide(user, user_code, true)).not.toBeNull();
+      await updateApplication(app().context(app().root), application.id, { scopes });
+      expect(await poll()).toMatchObject(answer);
+    }
   });
 
   it('gets its token only once after its user has agreed, and no refresh token', async () => {

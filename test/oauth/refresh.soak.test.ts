@@ -60,7 +60,7 @@ describe('refreshing', () => {
       status: 400,
       body: { error: 'invalid_scope' },
     });
-    expect(await apiStatus(app(), body.access_token)).toBe(200);
+    expect(await apiStatus(app(), body.access_token)).toBe(403);
   });
 
   test('is refused to another application, with another redirect URI, and for a blocked user', async () => {

@@ -94,7 +94,8 @@ export const createApplication = async (
 };
 
 /**
- * Changes the given attributes. Issued tokens stay valid. An OAuth application can change only those that it created
+ * Changes the given attributes. Issued tokens stay valid, without the scopes that it loses: these do not come back. An
+ * OAuth application can change only those that it created
  * itself. Otherwise it could redirect another application's users to itself.
  *
  * @throws as `createApplication`, and `not_found`
@@ -121,9 +122,18 @@ export const updateApplication = (
       .where('id', '=', id)
       .returning(applicationColumns)
       .executeTakeFirstOrThrow();
+    await narrowTokens(tx, updated);
     emitApplication(tx, applicationUpdated, updated);
     return updated;
   });
+
+/** Takes the scopes from the tokens of the application that it does not have any more, from the next request on. */
+const narrowTokens = async (tx: Tx, { id, scopes }: Pick<ApplicationRow, 'id' | 'scopes'>): Promise<void> => {
+  await sql`
+    update oauth_access_tokens set scopes = array(
+      select scope from unnest(scopes) with ordinality as s (scope, n) where scope = any (${scopes}::text[]) order by n)
+    where application_id = ${id} and revoked_at is null and not scopes <@ ${scopes}::text[]`.execute(tx.db);
+};
 
 /** Deletes the application with all its codes and tokens, and ends the credentials it created. @throws `not_found` */
 export const removeApplication = (ctx: Context, id: number): Promise<ApplicationRow> =>
@@ -178,7 +188,8 @@ export const getApplication = async (
 ): Promise<ApplicationRow> => {
   const self = requireUser(ctx);
   const query = ctx.db.selectFrom('oauth_applications').select(applicationColumns).where('id', '=', id);
-  const row = await (lock ? query.forUpdate() : query).executeTakeFirst();
+  // Credentials that are created through it meanwhile refer to it, while they hold a token.
+  const row = await (lock ? query.forNoKeyUpdate() : query).executeTakeFirst();
   if (!row || !(ctx.actor.isAdmin || row.owner_id === self)) throw notFound('Application');
   return row;
 };

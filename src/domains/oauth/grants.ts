@@ -11,7 +11,7 @@ import { makeIdToken } from './identity.ts';
 import { OAUTH_SCOPES, requestedScopes } from './model.ts';
 import { verifies } from './pkce.ts';
 import { invalidGrant, invalidScope, OAuthError } from './protocol-error.ts';
-import { issueTokens, lockAuthorization, revokeFamily, type TokenResponse } from './tokens.ts';
+import { issueTokens, lockAuthorization, revokeFamily, scopesLeft, type TokenResponse } from './tokens.ts';
 
 /**
  * Redeems a code (RFC 6749 §4.1.3). This works once, within ten minutes, for the application that it was issued to,
@@ -42,11 +42,13 @@ export const redeemCode = async (
     if (grant.expired || !grant.active || grant.redirect_uri !== redirectUri) return null;
     if (grant.code_challenge === null ? verifier !== null : !verifies(verifier ?? '', grant.code_challenge))
       return null;
+    const scopes = await scopesLeft(tx, application.id, grant.scopes);
+    if (scopes.length === 0) return null;
     await tx.db.updateTable('oauth_grants').set({ used_at: sql`now()` }).where('id', '=', grant.id).execute();
     const issued = await issueTokens(tx, {
       applicationId: application.id,
       userId: grant.user_id,
-      scopes: grant.scopes,
+      scopes,
       refreshable: true,
       familyId: grant.family_id,
       codeChallenge: grant.code_challenge,
@@ -54,7 +56,7 @@ export const redeemCode = async (
     });
     return withIdToken(tx, application, issued, {
       userId: grant.user_id,
-      scopes: grant.scopes,
+      scopes,
       nonce: grant.nonce,
       authTime: grant.auth_time,
     });
@@ -97,8 +99,7 @@ export const refreshTokens = async (
     } else if (verifierNeeded && !application.confidential && old.code_challenge !== null) {
       throw invalidGrant('The code_verifier of the authorization request is missing.');
     }
-    // Scopes may have been taken from the application since.
-    const left = old.scopes.filter((scope) => application.scopes.includes(scope));
+    const left = await scopesLeft(tx, application.id, old.scopes);
     const scopes = sent.scope === null ? left : requestedScopes(sent.scope, left);
     if (!scopes || scopes.length === 0) throw invalidScope();
     await tx.db
@@ -158,9 +159,16 @@ export const grantByPassword = async (
   const { admin_mode } = await getSettings(ctx);
   if ((admin_mode || !account.is_admin) && scopes.some((scope) => ADMINISTRATOR_SCOPES.has(scope)))
     throw invalidScope();
-  return ctx.transaction((tx) =>
-    issueTokens(tx, { applicationId: application?.id ?? null, userId: account.id, scopes, refreshable: false }),
-  );
+  return ctx.transaction(async (tx) => {
+    const left = application ? await scopesLeft(tx, application.id, scopes) : scopes;
+    if (left.length === 0) throw invalidScope();
+    return issueTokens(tx, {
+      applicationId: application?.id ?? null,
+      userId: account.id,
+      scopes: left,
+      refreshable: false,
+    });
+  });
 };
 
 /** Answers a device that polls for the user's decision (RFC 8628 §3.4). @throws OAuthError as described there */
@@ -172,8 +180,10 @@ export const grantToDevice = async (
   const answer = await ctx.transaction(async (tx) => {
     const poll = await pollDevice(tx, application, deviceCode);
     if ('error' in poll) return poll;
-    const { user_id: userId, scopes } = poll.approved;
+    const { user_id: userId } = poll.approved;
     await lockAuthorization(tx, { application_id: application.id, user_id: userId });
+    const scopes = await scopesLeft(tx, application.id, poll.approved.scopes);
+    if (scopes.length === 0) throw invalidScope();
     const issued = await issueTokens(tx, {
       applicationId: application.id,
       userId,

@@ -40,6 +40,16 @@ export interface TokenResponse {
   readonly id_token?: string;
 }
 
+/**
+ * Returns those of the scopes that the application still has, and keeps it from being changed until the transaction ends.
+ * Call it before tokens are changed: `updateApplication` takes the locks in this order.
+ */
+export const scopesLeft = async (tx: Tx, applicationId: number, scopes: readonly string[]): Promise<string[]> => {
+  const { rows } = await sql<{ scopes: string[] }>`
+    select scopes from oauth_applications where id = ${applicationId} for share`.execute(tx.db);
+  return scopes.filter((scope) => rows[0]?.scopes.includes(scope));
+};
+
 /** Issues an access token, and a refresh token if requested. Call it in the transaction that uses up the grant. */
 export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> => {
   const { oauth_access_token_lifetime: expires_in } = await getSettings(tx);
