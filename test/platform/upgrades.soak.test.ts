@@ -30,6 +30,7 @@ const openBefore = async (number: string) => {
   return {
     pool,
     upgrade: () => apply(db, number, '9999'),
+    repeat: (from: string, to: string) => apply(db, from, to),
     async [Symbol.asyncDispose]() {
       await pool.end();
       await database.drop();
@@ -112,4 +113,87 @@ test('a hub with webhook deliveries keeps them when they get a queue and partiti
     `select nextval('webhook_payloads_id_seq') as payload, nextval('webhook_attempts_id_seq') as attempt`,
   );
   expect(next).toEqual([{ payload: 15, attempt: 29 }]);
+});
+
+test('a hub with projects that left their groups gives them labels and milestones of their own', async () => {
+  await using hub = await openBefore('0291');
+  const { pool } = hub;
+  await pool.query(`
+    insert into namespaces (id, kind, name, path, full_path, full_name, visibility_level, traversal_ids) values
+      (900, 'group', 'left', 'left', 'left', 'left', 0, '{900}'), (901, 'group', 'top', 'top', 'top', 'top', 0, '{901}'),
+      (902, 'group', 'low', 'low', 'top/low', 'top / low', 0, '{901,902}');
+    insert into projects (id, namespace_id, name, path, full_path, disk_path, visibility_level) values
+      (1, 902, 'p', 'p', 'top/low/p', 'p', 0), (2, 900, 'q', 'q', 'left/q', 'q', 0);
+    insert into labels (id, project_id, namespace_id, title, color, description) values
+      (11, null, 900, 'secret', '#112233', 'Kept'), (12, null, 900, 'bug', '#112233', null),
+      (13, null, 901, 'bug', '#ffffff', null), (14, null, 902, 'bug', '#000000', null), (15, 1, null, 'own', '#445566', null);
+    insert into milestones (id, project_id, namespace_id, iid, title, state, due_date) values
+      (21, null, 900, 7, 'secret', 'closed', '2030-01-02'), (22, null, 900, 8, 'shared', 'active', null),
+      (23, null, 901, 1, 'shared', 'active', null), (24, 1, null, 1, 'own', 'active', null);
+    insert into issues (id, project_id, iid, title, milestone_id) values (31, 1, 1, 'One', 21), (32, 2, 1, 'Other', 21);
+    insert into merge_requests (id, project_id, source_project_id, iid, title, source_branch, target_branch, milestone_id)
+      values (41, 1, 1, 1, 'M', 'a', 'main', 22);
+    insert into label_links (label_id, issue_id, merge_request_id) values
+      (11, 31, null), (12, 31, null), (14, 31, null), (15, 31, null), (11, null, 41), (11, 32, null);
+    insert into releases (id, project_id, tag) values (51, 1, 'v1');
+    insert into release_milestones (release_id, milestone_id) values (51, 21), (51, 24)`);
+  const uses = async () =>
+    (
+      await pool.query<{ text: string }>(`
+        select concat_ws(' ', l.title, l.color, l.description, coalesce('p' || l.project_id, 'n' || l.namespace_id),
+            coalesce('i' || k.issue_id, 'm' || k.merge_request_id)) as text
+          from label_links k join labels l on l.id = k.label_id
+        union all select concat_ws(' ', m.title, m.state, m.due_date, m.iid, coalesce('p' || m.project_id, 'n' || m.namespace_id), u.used)
+          from milestones m join (select milestone_id, 'i' || id as used from issues
+            union all select milestone_id, 'm' || id from merge_requests
+            union all select milestone_id, 'r' || release_id from release_milestones) u on u.milestone_id = m.id
+        order by 1`)
+    ).rows.map(({ text }) => text);
+  const repaired = [
+    'bug #000000 n902 i31',
+    'own #445566 p1 i31',
+    'own active 1 p1 r51',
+    'secret #112233 Kept n900 i32',
+    'secret #112233 Kept p1 i31',
+    'secret #112233 Kept p1 m41',
+    'secret closed 2030-01-02 2 p1 i31',
+    'secret closed 2030-01-02 2 p1 r51',
+    'secret closed 2030-01-02 7 n900 i32',
+    'shared active 1 n901 m41',
+  ];
+  await hub.upgrade();
+  expect(await uses()).toEqual(repaired);
+  const { rows: counters } = await pool.query('select project_id, kind, last_iid from project_counters');
+  expect(counters).toEqual([{ project_id: 1, kind: 'milestone', last_iid: 2 }]);
+  // Nothing is left to repair.
+  await hub.repeat('0291', '0292');
+  expect(await uses()).toEqual(repaired);
+});
+
+test('a hub with forks that were deleted, and narrowed applications, makes its statuses and scopes agree', async () => {
+  await using hub = await openBefore('0290');
+  const { pool } = hub;
+  await pool.query(`
+    insert into users (id, username, name, email) values (900, 'u', 'U', 'u@example.com');
+    insert into namespaces (id, kind, name, path, full_path, full_name, visibility_level)
+      values (900, 'group', 'g', 'g', 'g', 'g', 0);
+    insert into projects (id, namespace_id, name, path, full_path, disk_path, visibility_level)
+      values (1, 900, 'p', 'p', 'g/p', 'p', 0);
+    insert into merge_requests (project_id, source_project_id, iid, title, source_branch, target_branch, state, merge_status)
+      select 1, source, iid, 'M', 'a' || iid, 'main', state, 'can_be_merged'
+      from (values (null, 1, 'opened'), (null, 2, 'merged'), (1, 3, 'opened')) given (source, iid, state);
+    insert into oauth_applications (id, uid, name, secret_digest, redirect_uris, scopes, confidential)
+      overriding system value values (1, 'a', 'A', 'x', '{https://a.example/}', '{read_api,openid}', true);
+    insert into oauth_access_tokens (application_id, user_id, digest, scopes, family_id, revoked_at) values
+      (1, 900, 'a', '{openid,api,read_api}', gen_random_uuid(), null), (1, 900, 'b', '{api}', gen_random_uuid(), null),
+      (1, 900, 'c', '{api}', gen_random_uuid(), now()), (null, 900, 'd', '{api}', gen_random_uuid(), null)`);
+  await hub.upgrade();
+  const { rows: statuses } = await pool.query('select merge_status, branch_missing from merge_requests order by iid');
+  expect(statuses).toEqual([
+    { merge_status: 'cannot_be_merged', branch_missing: true },
+    { merge_status: 'can_be_merged', branch_missing: false },
+    { merge_status: 'can_be_merged', branch_missing: false },
+  ]);
+  const { rows: tokens } = await pool.query('select scopes from oauth_access_tokens order by digest');
+  expect(tokens.map(({ scopes }) => scopes)).toEqual([['openid', 'read_api'], [], ['api'], ['api']]);
 });
