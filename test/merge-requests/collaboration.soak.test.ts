@@ -67,6 +67,48 @@ describe('a fork that allows collaboration', () => {
     expect(await push(fork, people.maintainer, 'five')).toContain('403');
   });
 
+  it('takes commits and suggestions of them over the API, too', async () => {
+    const { fork, own, at, maintainer, reporter } = await makeFork();
+    const send = (client: typeof maintainer, branch: string, further: Record<string, unknown> = {}) =>
+      client.post(`${own}/repository/commits`, {
+        branch,
+        commit_message: 'Help',
+        actions: [{ action: 'create', file_path: `${branch}.md`, content: 'one\ntwo\n' }],
+        ...further,
+      });
+    expect((await send(maintainer, 'mine')).status).toBe(201);
+    expect((await send(maintainer, 'other')).status).toBe(403);
+    expect((await send(maintainer, 'new', { start_branch: 'mine' })).status).toBe(403);
+    expect((await send(reporter, 'mine')).status).toBe(403);
+    expect((await maintainer.post(`${own}/repository/tags`, { tag_name: 'v1', ref: 'mine' })).status).toBe(403);
+    const input = {
+      projectPath: fork.path_with_namespace,
+      branch: 'mine',
+      message: 'Help again',
+      actions: [{ action: 'UPDATE', filePath: 'mine.md', content: 'one\ntwo\nthree\n' }],
+    };
+    const commitCreate = async (client: typeof maintainer) =>
+      (
+        await client.graphql('mutation ($input: CommitCreateInput!) { commitCreate(input: $input) { errors } }', {
+          input,
+        })
+      ).data.commitCreate;
+    expect((await commitCreate(reporter))?.errors ?? ['refused']).not.toEqual([]);
+    expect(await commitCreate(maintainer)).toEqual({ errors: [] });
+    await app().settle();
+    const { diff_refs } = (await maintainer.get(at)).body;
+    const position = { position_type: 'text', ...diff_refs, new_path: 'mine.md', new_line: 2 };
+    const { body: thread } = await maintainer.post(`${at}/discussions`, {
+      body: '```suggestion:-0+0\nzwei\n```',
+      position,
+    });
+    const [{ id }] = thread.notes[0].suggestions;
+    expect((await reporter.put(`/suggestions/${id}/apply`)).status).toBe(403);
+    expect((await maintainer.put(`/suggestions/${id}/apply`)).status).toBe(200);
+    const file = await maintainer.get(`${own}/repository/files/mine.md/raw?ref=mine`);
+    expect(file.body).toBe('one\nzwei\nthree\n');
+  });
+
   it('takes none where the author does not allow it, and none to protected branches', async () => {
     const { contributor, fork, own, people, at } = await makeFork({ allow_collaboration: false });
     expect(await push(fork, people.maintainer, 'first')).toContain('403');

@@ -1,5 +1,5 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { can } from '#domains/projects/policy.ts';
+import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { definePort } from '#platform/port.ts';
 
@@ -14,3 +14,12 @@ export const collaborationBranches = definePort<Context, [fork: ProjectRow], Pro
 /** Returns the only branches that the caller may push to; null if nothing but protection restricts them. */
 export const onlyBranches = async (ctx: Context, project: ProjectRow): Promise<ReadonlySet<string> | null> =>
   can(ctx, project, 'push_code') ? null : collaborationBranches(ctx, project);
+
+/**
+ * Lets those pass who may push to some branch. Which one it is, `judgePush` decides.
+ *
+ * @throws DomainError as `requireAbility`
+ */
+export const requirePush = async (ctx: Context, project: ProjectRow): Promise<void> => {
+  if ((await onlyBranches(ctx, project))?.size === 0) requireAbility(ctx, project, 'push_code');
+};

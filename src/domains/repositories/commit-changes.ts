@@ -6,6 +6,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import type { FileChange } from '#platform/git/types.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { only } from '#platform/values/only.ts';
+import { requirePush } from './collaboration.ts';
 import { BRANCHES, branchRef, type Commit } from './model.ts';
 import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
 
@@ -56,7 +57,7 @@ export const createCommit = async (
   target: CommitTarget,
   actions: readonly FileAction[],
 ): Promise<Commit> => {
-  requireAbility(ctx, project, 'push_code');
+  await requirePush(ctx, project);
   check(target);
   const { git } = ctx.services;
   const files = actions.map(toChange);

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { requirePush } from '#domains/repositories/collaboration.ts';
 import { createCommit } from '#domains/repositories/commit-changes.ts';
 import { branchRef, type Commit } from '#domains/repositories/model.ts';
 import { commitEmail } from '#domains/users/commit-email.ts';
@@ -38,7 +38,8 @@ export const applySuggestions = async (
   if (!mergeRequest) throw notFound('Suggestion');
   const sourceId = mergeRequest.source_project_id;
   const source = sourceId === project.id ? project : await findProject(ctx, { id: sourceId ?? 0 });
-  if (!source || !can(ctx, source, 'push_code')) throw forbidden();
+  if (!source) throw forbidden();
+  await requirePush(ctx, source);
   for (const { note, row } of suggestions) {
     const problem = applicability(noteable, note, row);
     if (problem !== null) throw refusal(problem);
