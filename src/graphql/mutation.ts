@@ -61,8 +61,7 @@ export function mutationField(name: string, options: MutationOptions<InputFieldM
       type: payloadRef,
       nullable: true,
       input: { ...options.input(t.input), clientMutationId: t.input.string({ required: false }) },
-      resolve: async (_root, { input }, ctx) => {
-        const clientMutationId = input.clientMutationId ?? null;
+      resolve: async (_root, { input: { clientMutationId = null, ...input } }, ctx) => {
         try {
           return { result: await options.run(ctx, input), errors: [], clientMutationId };
         } catch (error) {

@@ -2,14 +2,21 @@ import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { playJob } from '#domains/ci/commands.ts';
 import { isComplete } from '#domains/ci/model.ts';
-import type { Tier } from '#domains/ci-config/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, DomainError, forbidden, invalid, notFound, requireValid } from '#platform/errors.ts';
 import { deploymentsByIds, getDeployment } from './deployments.ts';
 import { deploymentDeleted, environmentDeleted } from './events.ts';
-import { type DeploymentRow, type EnvironmentRow, isFinished, problemsOf, type ReportedDeployment } from './model.ts';
+import {
+  type DeploymentRow,
+  type EnvironmentAttributes,
+  type EnvironmentRow,
+  isFinished,
+  type NewEnvironment,
+  problemsOf,
+  type ReportedDeployment,
+} from './model.ts';
 import { getEnvironment, lockEnvironment } from './queries.ts';
 import {
   changeEnvironment,
@@ -20,12 +27,6 @@ import {
   setDeploymentStatus,
 } from './writing.ts';
 
-export interface EnvironmentAttributes {
-  readonly external_url?: string | null | undefined;
-  readonly description?: string | null | undefined;
-  readonly tier?: Tier | undefined;
-}
-
 /**
  * Creates an environment. The tier follows from the name if none is given.
  *
@@ -34,7 +35,7 @@ export interface EnvironmentAttributes {
 export const createEnvironment = async (
   ctx: Context,
   project: ProjectRow,
-  given: EnvironmentAttributes & { readonly name: string },
+  given: NewEnvironment,
 ): Promise<EnvironmentRow> => {
   requireAbility(ctx, project, 'admin_pipeline');
   requireValid(problemsOf(given));
@@ -53,13 +54,8 @@ export const updateEnvironment = (
   given: EnvironmentAttributes,
 ): Promise<EnvironmentRow> =>
   withLocked(ctx, project, id, (tx, before) => {
-    const changes = {
-      external_url: given.external_url === undefined ? before.external_url : given.external_url,
-      description: given.description === undefined ? before.description : given.description,
-      tier: given.tier ?? before.tier,
-    };
-    requireValid(problemsOf({ name: before.name, ...changes }));
-    return changeEnvironment(tx, project, before, changes);
+    requireValid(problemsOf({ ...given, name: before.name }));
+    return changeEnvironment(tx, project, before, { ...given, tier: given.tier ?? before.tier });
   });
 
 /** Deletes an environment that is stopped, with its deployments. @throws as `updateEnvironment`, `forbidden` */

@@ -170,6 +170,10 @@ const attributeFields = (t: InputFields) => ({
   description: t.string(),
   tier: t.field({ type: TierEnum }),
 });
+const asColumns = <T extends { readonly externalUrl?: string | null | undefined }>({ externalUrl, ...rest }: T) => ({
+  ...rest,
+  external_url: externalUrl,
+});
 const which = (t: InputFields) => ({ id: t.field({ type: 'EnvironmentID', required: true }) });
 
 /** Returns the project of an environment or deployment that the caller names by its id. */
@@ -188,10 +192,8 @@ mutationField('environmentCreate', {
     ...attributeFields(t),
   }),
   payload: { environment: EnvironmentRef },
-  run: async (ctx, { projectPath, name, externalUrl, description, tier }) => ({
-    environment: await createEnvironment(ctx, await getProject(ctx, { path: projectPath }), {
-      ...{ name, external_url: externalUrl, description, tier: tier ?? undefined },
-    }),
+  run: async (ctx, { projectPath, ...given }) => ({
+    environment: await createEnvironment(ctx, await getProject(ctx, { path: projectPath }), asColumns(given)),
   }),
 });
 
@@ -199,10 +201,8 @@ mutationField('environmentUpdate', {
   description: 'Changes an environment.',
   input: (t) => ({ ...which(t), ...attributeFields(t) }),
   payload: { environment: EnvironmentRef },
-  run: async (ctx, { id, externalUrl, description, tier }) => ({
-    environment: await updateEnvironment(ctx, await projectOfEnvironment(ctx, id), id, {
-      ...{ external_url: externalUrl, description, tier: tier ?? undefined },
-    }),
+  run: async (ctx, { id, ...given }) => ({
+    environment: await updateEnvironment(ctx, await projectOfEnvironment(ctx, id), id, asColumns(given)),
   }),
 });
 

@@ -62,14 +62,19 @@ const NAME = /^(?!\/)[A-Za-z0-9_/\\${} .-]+(?<!\/)$/;
 const MAX_TEXT = 255;
 const MAX_DESCRIPTION = 10_000;
 
-interface Checked {
-  readonly name: string;
+/** What people set. Without a tier, it follows from the name. */
+export interface EnvironmentAttributes {
   readonly external_url?: string | null | undefined;
   readonly description?: string | null | undefined;
+  readonly tier?: Tier | null | undefined;
+}
+
+export interface NewEnvironment extends EnvironmentAttributes {
+  readonly name: string;
 }
 
 /** Returns what is wrong with an environment, by attribute. */
-export const problemsOf = ({ name, external_url, description }: Checked): FieldErrors => {
+export const problemsOf = ({ name, external_url, description }: NewEnvironment): FieldErrors => {
   const problems: Record<string, string[]> = {};
   if (name === '') problems.name = ["can't be blank"];
   else if (name.length > MAX_TEXT) problems.name = [tooLong(MAX_TEXT)];

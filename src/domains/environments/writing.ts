@@ -1,5 +1,4 @@
 import { sql, type Updateable } from 'kysely';
-import type { Tier } from '#domains/ci-config/model.ts';
 import { nextIid } from '#domains/projects/insert.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
@@ -20,33 +19,22 @@ import {
   type EnvironmentRow,
   guessTier,
   isFinished,
+  type NewEnvironment,
   slugOf,
 } from './model.ts';
 import { environmentsByIds } from './queries.ts';
 
 // Changes of rows with their events. The callers check permissions and attributes.
 
-export interface NewEnvironmentRow {
-  readonly name: string;
-  readonly external_url?: string | null | undefined;
-  readonly description?: string | null | undefined;
-  readonly tier?: Tier | null | undefined;
-}
-
 /** Returns the environment of this name, which is created if there is none. */
 export const ensureEnvironment = async (
   tx: Tx,
   project: ProjectRow,
-  given: NewEnvironmentRow,
+  { name, tier, ...rest }: NewEnvironment,
 ): Promise<{ readonly row: EnvironmentRow; readonly isNew: boolean }> => {
-  const { name, external_url = null, description = null, tier } = given;
   const made = await tx.db
     .insertInto('environments')
-    .values({
-      ...{ project_id: project.id, name, external_url, description },
-      slug: slugOf(name),
-      tier: tier ?? guessTier(name),
-    })
+    .values({ ...rest, project_id: project.id, name, slug: slugOf(name), tier: tier ?? guessTier(name) })
     .onConflict((clash) => clash.columns(['project_id', 'name']).doNothing())
     .returning('id')
     .executeTakeFirst();
@@ -63,14 +51,16 @@ export const ensureEnvironment = async (
   return { row, isNew: made !== undefined };
 };
 
-/** Changes the row, if anything differs. Returns it as it is then. */
+/** Changes the row, if anything differs. Undefined leaves a column as it is. Returns the row as it is then. */
 export const changeEnvironment = async (
   tx: Tx,
   project: ProjectRow,
   before: EnvironmentRow,
   changes: Updateable<Environments>,
 ): Promise<EnvironmentRow> => {
-  const differs = Object.entries(changes).some(([name, value]) => Reflect.get(before, name) !== value);
+  const differs = Object.entries(changes).some(
+    ([name, value]) => value !== undefined && Reflect.get(before, name) !== value,
+  );
   if (!differs) return before;
   await tx.db
     .updateTable('environments')
