@@ -6,7 +6,6 @@ import type { FastifyInstance } from 'fastify';
 import { forgetRestrictions, RESTRICTIONS_CHANNEL } from '#domains/access/restrictions.ts';
 import { flushUses } from '#domains/deprecations/counting.ts';
 import { followKeys } from '#domains/error-ingest/keys.ts';
-import { type DeliveryEngine, startDeliveryEngine } from '#domains/hooks/delivery/engine.ts';
 import { startWaitingRunners } from '#domains/runner-protocol/waiting.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
@@ -20,21 +19,18 @@ import { Listener } from '#platform/db/listener.ts';
 import { migrate } from '#platform/db/migrate.ts';
 import { createDatabase, createPool } from '#platform/db/pool.ts';
 import { startEventLog } from '#platform/event-log/event-log.ts';
-import { type RunningFollowers, startFollowers } from '#platform/event-log/followers.ts';
 import { createGit } from '#platform/git/git.ts';
 import { createHttpClient } from '#platform/http-client/http-client.ts';
-import { type JobRunner, startJobRunner } from '#platform/job-runner/job-runner.ts';
 import type { Logger } from '#platform/log.ts';
 import { loadInstanceKey } from '#platform/process/instance-key.ts';
 import { startProcesses } from '#platform/process/processes.ts';
 import { createStorage } from '#platform/storage/create-storage.ts';
 import { type OpenDatabase, openDatabase } from './database.ts';
-import { followers } from './events.ts';
 import { closeHttp } from './http.ts';
-import { jobs } from './jobs.ts';
-import { createMetricsServer } from './metrics.ts';
+import { createMetricsServer, metricsOfProcess } from './metrics.ts';
 import { connectPorts } from './ports.ts';
-import { metricsOfProcess, serveWeb } from './web.ts';
+import { serveWeb } from './web.ts';
+import { startWorker, type Worker } from './worker.ts';
 
 export interface Hub {
   /** The URL that this process serves, without a trailing slash. */
@@ -72,8 +68,6 @@ export interface HubOptions {
 }
 
 const POOL_SIZE = 20;
-const JOB_CONCURRENCY = 8;
-const JOB_CONNECTIONS = 10;
 const HTTP_CLOSE_TIMEOUT_MS = 4_000;
 
 /** Starts a hub: database, storage and git, and the workers, the web server or both, depending on its role. */
@@ -183,7 +177,7 @@ export const startHub = async ({
 
     let worker: Worker | null = null;
     if (config.role !== 'web') {
-      worker = await startWorker();
+      worker = await startWorker({ services, createContext, eventLog, listener, processes, crons, connections });
       closers.push(worker.stop);
     }
     const settle = async (): Promise<void> => {
@@ -191,53 +185,11 @@ export const startHub = async ({
       await worker.settle();
     };
     return { url, metricsUrl, services, settle, close };
-
-    async function startWorker(): Promise<Worker> {
-      const running: RunningFollowers = await startFollowers({
-        services,
-        sequencer: eventLog.sequencer,
-        createContext,
-        followers,
-      });
-      const runner: JobRunner = await startJobRunner({
-        services,
-        jobs: crons ? jobs : jobs.map(({ cron: _, ...job }) => job),
-        createContext,
-        concurrency: JOB_CONCURRENCY,
-        connections: Math.min(JOB_CONNECTIONS, connections),
-        processes,
-      });
-      const deliveries: DeliveryEngine = await startDeliveryEngine({
-        services,
-        createContext,
-        notifications: listener,
-        processes,
-      });
-      return {
-        settle: async () => {
-          // Jobs emit events and followers add jobs, so repeat until a round emits no new event.
-          for (let followed = -1; followed !== (await eventLog.sequencer.sequence()); ) {
-            await running.drain();
-            followed = eventLog.sequencer.position;
-            await runner.drain();
-            await deliveries.drain();
-          }
-        },
-        stop: async () => {
-          await Promise.all([running.stop(), runner.stop(), deliveries.stop()]);
-        },
-      };
-    }
   } catch (error) {
     await close();
     throw error;
   }
 };
-
-interface Worker {
-  settle(): Promise<void>;
-  stop(): Promise<void>;
-}
 
 /** Creates a folder that only this account can read: it holds repositories and archives of private projects. */
 const ownFolder = async (dataDir: string, name: string): Promise<string> => {

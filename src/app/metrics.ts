@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry, register } from 'prom-client';
 import type { Caches } from '#platform/cache.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
@@ -38,8 +38,23 @@ export const createMetricsServer = (options: {
   return fastify;
 };
 
+let collecting = false;
+
+/** The metrics of this process: its own HTTP metrics, its caches, and those registered once for the whole process. */
+export const metricsOfProcess = (caches: Caches): Registry => {
+  if (!collecting) collectDefaultMetrics();
+  collecting = true;
+  const metrics = new Registry();
+  for (const { name } of register.getMetricsAsArray()) {
+    const metric = register.getSingleMetric(name);
+    if (metric) metrics.registerMetric(metric);
+  }
+  collectCaches(metrics, caches);
+  return metrics;
+};
+
 /** Adds the figures of the caches to the metrics, with the cache as a label. */
-export const collectCaches = (metrics: Registry, caches: Caches): void => {
+const collectCaches = (metrics: Registry, caches: Caches): void => {
   new Gauge({
     name: 'millrace_cache_entries',
     help: 'Values in each cache of this process.',

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { collectDefaultMetrics, Registry, register } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { countUses } from '#domains/deprecations/counting.ts';
 import { audiencesOf } from '#domains/events/audience.ts';
@@ -11,7 +11,6 @@ import { stillValid } from '#domains/tokens/still-valid.ts';
 import type { Caller } from '#graphql/caller.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
-import type { Caches } from '#platform/cache.ts';
 import { readCookie, sessionCookieName } from '#platform/caller/cookies.ts';
 import { csrfToken } from '#platform/caller/csrf.ts';
 import { callerAddress, trustOf } from '#platform/caller/trusted-proxies.ts';
@@ -26,7 +25,6 @@ import { splitTarget } from '#platform/urls.ts';
 import { type Assume, type Authenticate, hasCredential, readCaller, readSudo } from '#rest/auth.ts';
 import { eventDefinitions } from './events.ts';
 import { createHttp, type Mount } from './http.ts';
-import { collectCaches } from './metrics.ts';
 import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
 import { pages } from './pages.ts';
@@ -180,18 +178,3 @@ const graphqlMount =
       log: services.log,
     });
   };
-
-let collecting = false;
-
-/** The metrics of this process: its own HTTP metrics, its caches, and those registered once for the whole process. */
-export const metricsOfProcess = (caches: Caches): Registry => {
-  if (!collecting) collectDefaultMetrics();
-  collecting = true;
-  const metrics = new Registry();
-  for (const { name } of register.getMetricsAsArray()) {
-    const metric = register.getSingleMetric(name);
-    if (metric) metrics.registerMetric(metric);
-  }
-  collectCaches(metrics, caches);
-  return metrics;
-};
