@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
+import { WorkerQueue } from '#platform/concurrency/worker-queue.ts';
 import { codeOf } from '#platform/files/error-code.ts';
 import type { RenderOptions, Template } from './model.ts';
 
@@ -11,16 +12,18 @@ const TIMEOUT_MS = 10_000;
 /** The limit of the queue. Further texts stay plain. */
 const MAX_WAITING = 32;
 
-let worker: Worker | null = null;
-let waiting = 0;
-let last: Promise<unknown> = Promise.resolve();
+const queue = new WorkerQueue(
+  () =>
+    new Worker(new URL('./rendering/worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
+    }),
+);
 
 /** Whether so many texts wait that another would take too long. */
-export const isBusy = (): boolean => waiting >= MAX_WAITING;
+export const isBusy = (): boolean => queue.length >= MAX_WAITING;
 
 /**
- * Renders a text in a worker thread, one text at a time. The worker ends when no text is waiting. Returns null if the
- * text takes too long or too much memory.
+ * Renders a text in a worker thread, one text at a time. Returns null if the text takes too long or too much memory.
  *
  * @throws any other error of the worker
  */
@@ -29,37 +32,16 @@ export const renderLongText = async (
   inline: boolean,
   options: RenderOptions,
 ): Promise<Template | null> => {
-  waiting++;
-  const rendered = last.then(() => ask({ text, inline, options }));
-  last = rendered.catch(() => undefined);
   try {
-    return await rendered;
-  } finally {
-    if (--waiting === 0) {
-      const idle = worker;
-      worker = null;
-      await idle?.terminate();
-    }
-  }
-};
-
-const ask = async (given: object): Promise<Template | null> => {
-  worker ??= new Worker(new URL('./rendering/worker.ts', import.meta.url), {
-    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MEBIBYTES },
-    // The worker may fail while nobody waits for it. Without a listener, that error would end the hub.
-  }).on('error', () => undefined);
-  const current = worker;
-  const limit = AbortSignal.timeout(TIMEOUT_MS);
-  try {
-    const answer = once(current, 'message', { signal: limit });
-    current.postMessage(given);
-    const [message] = await answer;
-    return template.parse(message);
+    return await queue.run(async (worker) => {
+      const answer = once(worker, 'message', { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      worker.postMessage({ text, inline, options });
+      const [message] = await answer;
+      return template.parse(message);
+    });
   } catch (error) {
-    // The next text gets a new worker.
-    if (worker === current) worker = null;
-    await current.terminate();
-    if (limit.aborted || codeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY') return null;
+    const code = codeOf(error);
+    if (code === 'ABORT_ERR' || code === 'ERR_WORKER_OUT_OF_MEMORY') return null;
     throw error;
   }
 };
