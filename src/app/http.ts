@@ -131,7 +131,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     // An unknown path is refused before its body is parsed, so an invalid body does not change the error.
     const refuse = () => {
       const methodsOf = methods[request.apiVersion];
-      return refuseUrl(request.raw.url ?? '') ?? (request.is404 ? noSuchRoute(request, methodsOf) : undefined);
+      const isUnknown = request.is404 || isShortened(request);
+      return refuseUrl(request.raw.url ?? '') ?? (isUnknown ? noSuchRoute(request, methodsOf) : undefined);
     };
     if (!request.originalUrl.startsWith(V5)) return done(refuse());
     request.apiVersion = 5;
@@ -220,6 +221,15 @@ const refuseUrl = (url: string): Error | undefined => {
   if (url.length > MAX_URL_LENGTH) return new RestError(414, { message: '414 Request-URI Too Large' });
   return DOT_SEGMENT.test(pathOf(url)) ? new RestError(400, { error: '400 Bad Request' }) : undefined;
 };
+
+const CHANGING: ReadonlySet<string> = new Set(['PUT', 'PATCH', 'DELETE']);
+
+/**
+ * Whether the request may change something other than what its path named. Clients resolve `..` before they send a path:
+ * the deletion of a label of that name, `/projects/1/labels/..`, arrives as `DELETE /projects/1/`.
+ */
+const isShortened = ({ method, raw: { url = '' } }: FastifyRequest): boolean =>
+  CHANGING.has(method) && pathOf(url).endsWith('/');
 
 /** 405 for a known path that lacks the method, else 404. */
 const noSuchRoute = (

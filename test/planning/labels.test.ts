@@ -16,6 +16,25 @@ const scene = async () => {
 };
 
 describe('labels of a project', () => {
+  it('never stand for their project, whatever their name makes of a path', async () => {
+    const { project, planner, client } = await scene();
+    const path = `/api/v4/projects/${project.id}`;
+    for (const [name, sent] of [
+      ['..', `${path}/`],
+      ['.', `${path}/labels/`],
+    ]) {
+      const { status, body: label } = await planner.post(`${path}/labels`, { name, color: 'red' });
+      expect(status).toBe(201);
+      // Clients resolve dots before they send a path.
+      const resolved = new URL(`${app().url}${path}/labels/${name}`).pathname;
+      expect(resolved).toBe(sent);
+      expect((await client.delete(resolved)).status).toBe(404);
+      expect((await client.put(resolved, { name, description: 'of the label' })).status).toBe(404);
+      expect((await client.get(path)).body).toMatchObject({ marked_for_deletion_on: null, description: null });
+      expect((await client.delete(`${path}/labels/${label.id}`)).status).toBe(204);
+    }
+  });
+
   it('creates, reads by id and name, changes, lists and deletes labels', async () => {
     const { project, client } = await scene();
     const path = `/projects/${project.id}/labels`;

@@ -245,6 +245,16 @@ describe('a parameter', () => {
     });
   });
 
+  it('is never cut off by a client that resolves dots in the path of a change', async () => {
+    const deleted = (path: string) => app.ask(path, form('title=x', 'DELETE'));
+    expect((await deleted(`${API}/echo/7`)).status).toBe(200);
+    for (const path of [`${API}/echo/7/`, `${API}/echo/7/?title=x`, new URL(`http://hub${API}/echo/7/x/..`).pathname]) {
+      const answer = await deleted(path);
+      expect([path, answer.status, answer.json()]).toEqual([path, 404, { error: '404 Not Found' }]);
+    }
+    expect((await app.ask(`${API}/mine/`, { method: 'PUT' })).status).toBe(404);
+  });
+
   it('takes the rest of the path if the route declares it', async () => {
     expect((await app.ask(`${API}/files/1/raw/a/b%2Fc.txt`)).text).toBe('a/b/c.txt');
   });
