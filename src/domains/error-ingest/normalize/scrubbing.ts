@@ -1,3 +1,5 @@
+import { Cache } from '#platform/cache.ts';
+
 /** Replaces what must not be stored (reference: error-tracking §6). */
 export const FILTERED = '[Filtered]';
 
@@ -6,8 +8,7 @@ const SECRET_PARTS = [
   ...['private_key', 'privatekey', 'token'],
 ];
 const SECRET_NAMES = new Set(['otp', 'two_factor', 'cookie', 'set_cookie']);
-const MAX_KNOWN = 5_000;
-const knownNames = new Map<string, boolean>();
+const knownNames = new Cache<string, boolean>({ name: 'secret names of error reports', limit: 5_000 });
 
 /** Whether values of this name are secret, in any notation. */
 export const isSecretName = (name: string): boolean => {
@@ -15,7 +16,6 @@ export const isSecretName = (name: string): boolean => {
   if (secret !== undefined) return secret;
   const plain = name.slice(0, 200).toLowerCase().replaceAll('-', '_');
   secret = SECRET_NAMES.has(plain) || SECRET_PARTS.some((part) => plain.includes(part));
-  if (knownNames.size >= MAX_KNOWN) knownNames.clear();
   knownNames.set(name, secret);
   return secret;
 };

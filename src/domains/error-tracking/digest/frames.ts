@@ -1,3 +1,4 @@
+import { Cache } from '#platform/cache.ts';
 import type { NormalizedFrame } from '../event.ts';
 
 /** The parts of a frame that stay the same between occurrences and builds, and so decide the group. */
@@ -53,8 +54,7 @@ const stableFrame = (frame: NormalizedFrame, platform: string): StableFrame | nu
   return { place: stableModule(frame.module) ?? stableFile(frame), code: isNamed ? name : source };
 };
 
-const MAX_KNOWN = 5_000;
-const knownFunctions = new Map<string, string>();
+const knownFunctions = new Cache<string, string>({ name: 'functions of stacks', limit: 5_000 });
 
 /** Returns the name without the parts that compilers number, or an empty text for a function without a name. */
 const stableFunction = (name: string): string => {
@@ -62,7 +62,6 @@ const stableFunction = (name: string): string => {
   let stable = knownFunctions.get(name);
   if (stable !== undefined) return stable;
   stable = withoutNumbers(name);
-  if (knownFunctions.size >= MAX_KNOWN) knownFunctions.clear();
   knownFunctions.set(name, stable);
   return stable;
 };
