@@ -285,6 +285,13 @@ describe('reading', () => {
     expect(await refusal(read(broken))).toMatch(/damaged/);
   });
 
+  test('passes on the error of a source that has failed before', async () => {
+    const source = new Readable({ read: () => undefined });
+    const done = read(source);
+    source.destroy(new Error('the disk is gone'));
+    await expect(done).rejects.toThrow('the disk is gone');
+  });
+
   test('passes on the errors of the caller and the source unchanged, and stops on the signal', async () => {
     const bytes = await archiveOf([{ name: 'a' }, randomBytes(3_000_000)]);
     const onEntry = async () => {

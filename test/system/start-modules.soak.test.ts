@@ -38,6 +38,7 @@ const LATER = [
   'nodemailer',
   'qrcode',
   'sanitize-html',
+  'tar-stream',
   'undici',
   'yaml',
 ];

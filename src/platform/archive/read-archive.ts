@@ -1,6 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { type Extract, extract } from 'tar-stream';
+import type { Extract } from 'tar-stream';
 import { notePassed } from '#platform/process/collect.ts';
 import { ArchiveError, ArchiveLimitError } from './archive-error.ts';
 import { show, toEntryName } from './entry-name.ts';
@@ -35,6 +35,9 @@ export const readArchive = async (
   options: ReadArchiveOptions,
 ): Promise<{ readonly entries: number; readonly bytes: number }> => {
   const gunzip = createGunzip({ chunkSize: 128 * 1024 });
+  // The source may fail while the library is loaded. The pipeline then passes its error on.
+  source.on('error', () => undefined);
+  const { extract } = await import('tar-stream');
   const tar = extract();
   const names = new Set<string>();
   let failure: { readonly error: unknown } | undefined;
