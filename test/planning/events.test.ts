@@ -164,6 +164,20 @@ describe('planning events', () => {
     });
   });
 
+  it('treats a comment that makes its issue confidential as confidential', async () => {
+    const { path, project, owner } = await makeScene(app());
+    await owner.post(`${path}/issues`, { title: 'open' });
+    await owner.post(`${path}/issues/1/notes`, { body: 'the password is x\n/confidential' });
+    const { event, trigger, body } = await hookOf(project.id, 'note.created');
+    expect([trigger, event.min_access_level]).toEqual(['confidential_note_events', 15]);
+    expect(body).toMatchObject({
+      event_type: 'confidential_note',
+      object_attributes: { note: 'the password is x' },
+      issue: { confidential: true },
+    });
+    expect((await hookOf(project.id, 'issue.updated')).trigger).toBe('confidential_issues_events');
+  });
+
   it('sends no hook an issue that became confidential after the comment or emoji', async () => {
     const { path, project, owner, guest } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'open' });

@@ -100,8 +100,8 @@ export const writeNote = async (tx: Tx, noteable: Commentable, input: PreparedNo
     return insert.executeTakeFirstOrThrow();
   });
   await setSuggestions(tx, note.id, input.suggestions, true);
-  await touch(tx, noteable);
-  tx.emit(noteCreated, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
+  const now = await touch(tx, noteable);
+  tx.emit(noteCreated, { ...(await about(tx, now, note)), payload: payloadOf(now, note) });
   if (mergeRequest) followLater(tx, mergeRequest, note);
   return note;
 };
@@ -137,10 +137,10 @@ export const updateNote = async (
       .returning(noteColumns)
       .executeTakeFirstOrThrow();
     await setSuggestions(tx, before.id, suggestions);
-    await touch(tx, noteable);
+    const now = await touch(tx, noteable);
     tx.emit(noteUpdated, {
-      ...(await about(tx, noteable, after)),
-      payload: { ...payloadOf(noteable, after), changes },
+      ...(await about(tx, now, after)),
+      payload: { ...payloadOf(now, after), changes },
     });
     return after;
   });
@@ -152,8 +152,8 @@ export const deleteNote = async (ctx: Context, noteable: Commentable, given: Not
   await ctx.transaction(async (tx) => {
     const note = await lockNote(tx, noteable, given.id);
     await withStatus(tx, noteable, () => tx.db.deleteFrom('notes').where('id', '=', note.id).execute());
-    await touch(tx, noteable);
-    tx.emit(noteDeleted, { ...(await about(tx, noteable, note)), payload: payloadOf(noteable, note) });
+    const now = await touch(tx, noteable);
+    tx.emit(noteDeleted, { ...(await about(tx, now, note)), payload: payloadOf(now, note) });
   });
 };
 
@@ -164,11 +164,25 @@ export const readBody = (body: string): string => {
   return body;
 };
 
-/** A comment updates its issue or merge request. Commits do not change. */
-const touch = async (tx: Tx, { kind, id }: Commentable): Promise<void> => {
-  if (kind === 'commit') return;
-  const table = kind === 'issue' ? 'issues' : 'merge_requests';
-  await tx.db.updateTable(table).set({ updated_at: sql`now()` }).where('id', '=', id).execute();
+/**
+ * Updates the issue or merge request of a comment, and returns it as it is now. An issue may have become confidential
+ * since it was read, also by a quick action of the comment. Commits do not change.
+ */
+const touch = async (tx: Tx, noteable: Commentable): Promise<Commentable> => {
+  if (noteable.kind === 'commit') return noteable;
+  const { id, issue } = noteable;
+  const updated_at = sql<string>`now()`;
+  if (!issue) {
+    await tx.db.updateTable('merge_requests').set({ updated_at }).where('id', '=', id).execute();
+    return noteable;
+  }
+  const row = await tx.db
+    .updateTable('issues')
+    .set({ updated_at })
+    .where('id', '=', id)
+    .returning('confidential')
+    .executeTakeFirst();
+  return row ? { ...noteable, issue: { ...issue, ...row } } : noteable;
 };
 
 const lockNote = async (tx: Tx, noteable: Commentable, id: number): Promise<NoteRow> => {
