@@ -12,6 +12,7 @@ it('merge requests from forks arrive with branches of their own, and can be merg
   const path = `/projects/${project.id}`;
   const contributors = await make.users(3);
   const iids: number[] = [];
+  const forks: number[] = [];
   // Two forks use the same name, and one uses that of the default branch.
   for (const [index, branch] of ['fix', 'fix', 'main'].entries()) {
     const contributor = contributors[index];
@@ -29,12 +30,20 @@ it('merge requests from forks arrive with branches of their own, and can be merg
     });
     expect(made.status, JSON.stringify(made.body)).toBe(201);
     iids.push(made.body.iid);
+    forks.push(fork.id);
   }
   await app().settle();
   const owner = as(root);
   const closed = iids[2];
   const before = new Map<number, string>();
   for (const iid of iids) before.set(iid, (await owner.get(`${path}/merge_requests/${iid}`)).body.sha);
+
+  // The commits of a fork outlive it.
+  await as(root).delete(`/projects/${forks[1]}`);
+  await app().settle();
+  expect((await owner.get(`${path}/merge_requests/${iids[1]}`)).body).toMatchObject({
+    merge_status: 'cannot_be_merged',
+  });
 
   const { bytes } = await downloadExport(app(), root, project.id);
   const { id } = (await importArchive(app(), root, bytes, { path: 'of-forks' })).body;
@@ -54,6 +63,9 @@ it('merge requests from forks arrive with branches of their own, and can be merg
     });
     const { body } = await owner.get(`/projects/${id}/repository/branches/${branches[index]}`);
     expect(body.commit.id).toBe(before.get(iid));
+    // Reading it has it checked.
+    await app().settle();
+    expect(await copied(iid)).toMatchObject({ merge_status: 'can_be_merged', detailed_merge_status: 'mergeable' });
   }
   // A push to the target leaves each its changes.
   await pushCommits(app(), { id }, root, [{ branch: 'main', files: { 'more.txt': 'more\n' } }]);
@@ -83,6 +95,7 @@ it('a merge request from a fork has no source if the archive lacks its commits',
         source_project_id: 7,
         target_project_id: 8,
         diff_head_sha: 'a'.repeat(40),
+        merge_status: 'can_be_merged',
       },
     ],
   });
@@ -95,5 +108,7 @@ it('a merge request from a fork has no source if the archive lacks its commits',
     state: 'opened',
     source_project_id: null,
     source_branch: 'main',
+    merge_status: 'cannot_be_merged',
+    detailed_merge_status: 'commits_status',
   });
 });

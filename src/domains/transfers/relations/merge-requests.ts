@@ -210,7 +210,8 @@ const placeSource = async ({ place }: ImportBatch, value: Json, row: Row): Promi
   if (sha === null) return;
   const branch = await place.keepHead({ iid: Number(row.iid), branch: String(row.source_branch), sha });
   if (branch === null) Object.assign(row, { source_project_id: null, merge_status: 'cannot_be_merged' });
-  else row.source_branch = branch;
+  // The fork may have been deleted, and the merge request has a branch again.
+  else Object.assign(row, { source_branch: branch, merge_status: 'unchecked' });
 };
 
 const booleanOrNull = (value: unknown): boolean | null =>
