@@ -10,7 +10,10 @@ export const up = async (db: Kysely<unknown>): Promise<void> => {
   await replaceMilestones(db);
 };
 
-/** Creates the table of the given name: what projects use of groups that do not contain them, with its successor. */
+/**
+ * Creates the table of the given name: what projects use of groups that do not contain them, with its successor. `uses`
+ * reads what belongs to groups only, which is the smaller part.
+ */
 const findStrays = (db: Kysely<unknown>, name: string, table: 'labels' | 'milestones', uses: string) =>
   sql`
     create temporary table ${sql.table(name)} on commit drop as
@@ -18,7 +21,9 @@ const findStrays = (db: Kysely<unknown>, name: string, table: 'labels' | 'milest
       select s.id from ${sql.table(table)} s
       where s.title = o.title and (s.project_id = p.id or s.namespace_id = any (n.traversal_ids))
       order by s.project_id is null, array_position(n.traversal_ids, s.namespace_id) desc limit 1) as successor
-    from (${sql.raw(uses)}) used join ${sql.table(table)} o on o.id = used.id and o.namespace_id is not null
+    from (
+        with o as (select id from ${sql.table(table)} where namespace_id is not null) ${sql.raw(uses)}
+      ) used join ${sql.table(table)} o on o.id = used.id
       join projects p on p.id = used.project_id join namespaces n on n.id = p.namespace_id
     where o.namespace_id <> all (n.traversal_ids)`.execute(db);
 
@@ -32,8 +37,9 @@ const replaceLabels = async (db: Kysely<unknown>): Promise<void> => {
     db,
     'stray_labels',
     'labels',
-    `select i.project_id, k.label_id as id from label_links k join issues i on i.id = k.issue_id
-     union select r.project_id, k.label_id from label_links k join merge_requests r on r.id = k.merge_request_id`,
+    `select i.project_id, o.id from o join label_links k on k.label_id = o.id join issues i on i.id = k.issue_id
+     union select r.project_id, o.id from o join label_links k on k.label_id = o.id
+       join merge_requests r on r.id = k.merge_request_id`,
   );
   await sql`
     insert into labels (project_id, title, color, description, priority, archived, lock_on_merge)
@@ -57,9 +63,10 @@ const replaceMilestones = async (db: Kysely<unknown>): Promise<void> => {
     db,
     'stray_milestones',
     'milestones',
-    `select project_id, milestone_id as id from issues
-     union select project_id, milestone_id from merge_requests
-     union select e.project_id, k.milestone_id from release_milestones k join releases e on e.id = k.release_id`,
+    `select i.project_id, o.id from o join issues i on i.milestone_id = o.id
+     union select r.project_id, o.id from o join merge_requests r on r.milestone_id = o.id
+     union select e.project_id, o.id from o join release_milestones k on k.milestone_id = o.id
+       join releases e on e.id = k.release_id`,
   );
   await sql`
     insert into milestones (project_id, iid, title, description, state, due_date, start_date)
