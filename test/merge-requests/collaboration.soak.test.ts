@@ -68,7 +68,7 @@ describe('a fork that allows collaboration', () => {
   });
 
   it('takes commits and suggestions of them over the API, too', async () => {
-    const { fork, own, at, maintainer, reporter } = await makeFork();
+    const { fork, own, at, maintainer, reporter, contributor } = await makeFork();
     const send = (client: typeof maintainer, branch: string, further: Record<string, unknown> = {}) =>
       client.post(`${own}/repository/commits`, {
         branch,
@@ -107,6 +107,19 @@ describe('a fork that allows collaboration', () => {
     expect((await maintainer.put(`/suggestions/${id}/apply`)).status).toBe(200);
     const file = await maintainer.get(`${own}/repository/files/mine.md/raw?ref=mine`);
     expect(file.body).toBe('one\nzwei\nthree\n');
+    await app().settle();
+    const { body: last } = await maintainer.post(`${at}/discussions`, {
+      body: '```suggestion:-0+0\ndos\n```',
+      position: { ...position, ...(await maintainer.get(at)).body.diff_refs },
+    });
+    expect(last.notes[0].suggestions).toMatchObject([{ appliable: true }]);
+    await contributor.delete(own);
+    const { body: left } = await maintainer.get(`${at}/discussions/${last.id}`);
+    expect(left.notes[0].suggestions).toMatchObject([{ appliable: false }]);
+    expect(await maintainer.put(`/suggestions/${left.notes[0].suggestions[0].id}/apply`)).toMatchObject({
+      status: 400,
+      body: { message: "Can't apply as the source branch was deleted." },
+    });
   });
 
   it('takes none where the author does not allow it, and none to protected branches', async () => {

@@ -10,7 +10,7 @@ import { badRequest, DomainError, forbidden, notFound, unauthenticated } from '#
 import type { Noteable } from '../noteable.ts';
 import { getNoteById, type NoteRow } from '../queries.ts';
 import { setResolved } from '../resolving.ts';
-import { applicability } from './applicability.ts';
+import { applicability, SOURCE_GONE } from './applicability.ts';
 import { linesOf, readLines } from './file-lines.ts';
 import { suggestionMessage } from './message.ts';
 import { type SuggestionRow, suggestedOn } from './queries.ts';
@@ -37,7 +37,8 @@ export const applySuggestions = async (
   const { mergeRequest, project } = noteable;
   if (!mergeRequest) throw notFound('Suggestion');
   const sourceId = mergeRequest.source_project_id;
-  const source = sourceId === project.id ? project : await findProject(ctx, { id: sourceId ?? 0 });
+  if (sourceId === null) throw refusal(SOURCE_GONE);
+  const source = sourceId === project.id ? project : await findProject(ctx, { id: sourceId });
   if (!source) throw forbidden();
   await requirePush(ctx, source);
   for (const { note, row } of suggestions) {
