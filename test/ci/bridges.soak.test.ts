@@ -63,6 +63,23 @@ plain: {trigger: ${closed.project.path_with_namespace}}
     expect(jobs.plain?.status).toBe('success');
   });
 
+  it('tries again while the other project is imported, and fails in the end', async () => {
+    const other = await pipelineScene(app(), CHILD);
+    const { db } = app().hub.services;
+    const importing = { project_id: other.project.id, import_type: 'gitlab_project', status: 'started' };
+    await db.insertInto('project_imports').values(importing).execute();
+    const to = other.project.path_with_namespace;
+    const scene = await pipelineScene(app(), `one: {trigger: ${to}}\ntwo: {trigger: ${to}}`, {}, other.owner);
+    const { id } = await scene.newest();
+    expect(await scene.shown(id)).toBe('one pending, two pending');
+    const start = async (name: string, lastAttempt: boolean) =>
+      startBridge.run(app().context(), { id: await scene.jobId(id, name) }, { attempt: 8, lastAttempt });
+    await start('two', true);
+    await db.deleteFrom('project_imports').where('project_id', '=', other.project.id).execute();
+    await start('one', false);
+    expect(await scene.shown(id)).toBe('one success, two failed');
+  });
+
   it('passes on variables that the jobs it depends on left in dotenv reports', async () => {
     const scene = await pipelineScene(
       app(),

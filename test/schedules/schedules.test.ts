@@ -248,6 +248,21 @@ describe('a due schedule', () => {
     expect(await pipelinesOf({ owner, url })).toEqual([]);
   });
 
+  it('starts its pipeline after an import of the project, without waiting for its next time', async () => {
+    const { schedules, given, developer, owner, url, project } = await scene();
+    const { body } = await developer.post(schedules, given);
+    await makeDue(body.id);
+    await db()
+      .insertInto('project_imports')
+      .values({ project_id: project.id, import_type: 'gitlab_project', status: 'started' })
+      .execute();
+    const runNow = () => runSchedule.run(app().context(), { id: body.id }, attempt);
+    await expect(runNow()).rejects.toThrow('the project is being imported');
+    await db().deleteFrom('project_imports').where('project_id', '=', project.id).execute();
+    await runNow();
+    expect(await pipelinesOf({ owner, url })).toHaveLength(1);
+  });
+
   it('waits for its next time if its branch is gone', async () => {
     const { schedules, given, developer, owner, url, branch } = await scene();
     await owner.post(`${url}/repository/branches`, { branch: 'side', ref: branch });

@@ -14,7 +14,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { cancelAll } from './commands.ts';
-import { createPipeline, type NewPipeline } from './create.ts';
+import { createPipeline, isRefusal, type NewPipeline } from './create.ts';
 import type { PipelineVariable } from './creation/insert.ts';
 import { readDependencies } from './dependencies.ts';
 import type { FailureReason } from './failures.ts';
@@ -44,10 +44,10 @@ export const startBridge = defineJob({
   name: 'ci.start_bridge',
   input: z.object({ id: z.number() }),
   maxAttempts: 8,
-  run: async (hub, { id }) => {
+  run: async (hub, { id }, { lastAttempt }) => {
     const bridge = await jobByIdIn(hub, id).catch(() => null);
     if (bridge?.status !== 'pending' || bridge.kind !== 'bridge') return;
-    const made = await createDownstream(hub, bridge);
+    const made = await createDownstream(hub, bridge, lastAttempt);
     await hub.transaction(async (tx) => {
       if ('failure' in made) {
         await finishJob(tx, id, { status: 'failed', failure_reason: made.failure });
@@ -66,12 +66,14 @@ type Made =
   | { readonly failure: FailureReason }
   | { readonly pipeline: PipelineRow; readonly strategy: Trigger['strategy'] };
 
-const createDownstream = async (hub: Context, bridge: JobRow): Promise<Made> => {
+/** @throws errors after which another attempt may succeed */
+const createDownstream = async (hub: Context, bridge: JobRow, isLast: boolean): Promise<Made> => {
   try {
     return await tryDownstream(hub, bridge);
   } catch (error) {
-    // Its variables cannot be expanded.
-    if (!(error instanceof ConfigError)) throw error;
+    // `ConfigError`: its variables cannot be expanded.
+    const isFinal = error instanceof ConfigError || isRefusal(error) || (isLast && error instanceof DomainError);
+    if (!isFinal) throw error;
     hub.log.info({ err: error, bridge_job_id: bridge.id }, 'a bridge could not start its pipeline');
     return { failure: 'downstream_pipeline_creation_failed' };
   }
@@ -103,13 +105,14 @@ const tryDownstream = async (hub: Context, bridge: JobRow): Promise<Made> => {
   if (trigger.project === null) {
     const depth = [parent, ...ancestors].findIndex(({ source }) => source !== 'parent_pipeline');
     if (depth >= MAX_DEPTH) return { failure: 'reached_max_descendant_pipelines_depth' };
-    return attempt(ctx, project, trigger, {
+    const child = await createPipeline(ctx, project, {
       ...common,
       ...(await targetOf(hub, parent)),
       source: 'parent_pipeline',
       include: trigger.include,
       parent_id: parent.id,
     });
+    return { pipeline: child, strategy: trigger.strategy };
   }
   const downstream = await findProject(ctx, { path: expandText(trigger.project, values.lookup) });
   if (!downstream) return { failure: 'downstream_bridge_project_not_found' };
@@ -119,7 +122,8 @@ const tryDownstream = async (hub: Context, bridge: JobRow): Promise<Made> => {
     (each) => each.project_id === downstream.id && each.ref === ref && each.source === 'pipeline',
   );
   if (isLoop) return { failure: 'pipeline_loop_detected' };
-  return attempt(ctx, downstream, trigger, { ...common, ref, source: 'pipeline' });
+  const pipeline = await createPipeline(ctx, downstream, { ...common, ref, source: 'pipeline' });
+  return { pipeline, strategy: trigger.strategy };
 };
 
 /** Counts the pipelines that bridges of the user start for a commit. Returns false above the limit. */
@@ -130,16 +134,6 @@ const mayTrigger = async (ctx: Context, project: ProjectRow, { sha }: PipelineRo
   } catch (error) {
     if (error instanceof DomainError && error.code === 'too_many_requests') return false;
     throw error;
-  }
-};
-
-const attempt = async (ctx: Context, project: ProjectRow, trigger: Trigger, wanted: NewPipeline): Promise<Made> => {
-  try {
-    return { pipeline: await createPipeline(ctx, project, wanted), strategy: trigger.strategy };
-  } catch (error) {
-    if (!(error instanceof DomainError)) throw error;
-    ctx.log.info({ err: error, bridge_job_id: wanted.bridge_job_id }, 'a bridge could not start its pipeline');
-    return { failure: 'downstream_pipeline_creation_failed' };
   }
 };
 

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { isRefusal } from '#domains/ci/create.ts';
 import { mayRunOn } from '#domains/ci/policy.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { emitAbout, startPipeline } from './commands.ts';
 import { nextRun } from './cron.ts';
@@ -51,7 +51,7 @@ export const runSchedule = defineJob({
       await startPipeline(ctx, seen, schedule, `schedule:${id}:${schedule.next_run_at}`);
     } catch (error) {
       // The pipeline is refused, for example because the branch is gone. It is tried again at the next time.
-      if (!(error instanceof DomainError)) throw error;
+      if (!isRefusal(error)) throw error;
       hub.log.info({ schedule: id, reason: error.message }, 'a schedule could not start its pipeline');
     }
     await postpone(hub, schedule);
