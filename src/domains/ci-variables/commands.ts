@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { ContainerOrInstance, OwnerAddress } from '#domains/planning/container.ts';
 import { ownerColumns } from '#domains/planning/container.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, invalid, requireValid } from '#platform/errors.ts';
@@ -13,13 +14,7 @@ import {
   type VariableAttributes,
   type VariableChanges,
 } from './model.ts';
-import {
-  getVariableOwner,
-  lockVariableOwner,
-  type VariableOwner,
-  type VariablePlace,
-  variableScope,
-} from './policy.ts';
+import { getVariableOwner, lockVariableOwner, variableScope } from './policy.ts';
 import { type VariableName, variableIn, variablesOf } from './queries.ts';
 
 /**
@@ -30,7 +25,7 @@ import { type VariableName, variableIn, variablesOf } from './queries.ts';
  */
 export const createVariable = async (
   ctx: Context,
-  place: VariablePlace,
+  place: OwnerAddress,
   { key, value, masked_and_hidden: hidden = false, ...given }: NewVariable,
 ): Promise<CiVariableRow> => {
   const seen = await getVariableOwner(ctx, place);
@@ -64,7 +59,7 @@ export const createVariable = async (
  */
 export const updateVariable = async (
   ctx: Context,
-  place: VariablePlace,
+  place: OwnerAddress,
   name: VariableName,
   { masked_and_hidden: hides = false, ...given }: VariableChanges,
 ): Promise<CiVariableRow> => {
@@ -102,11 +97,7 @@ export const updateVariable = async (
 };
 
 /** @throws DomainError as `getVariable` */
-export const deleteVariable = async (
-  ctx: Context,
-  place: VariablePlace,
-  name: VariableName,
-): Promise<CiVariableRow> => {
+export const deleteVariable = async (ctx: Context, place: OwnerAddress, name: VariableName): Promise<CiVariableRow> => {
   const seen = await getVariableOwner(ctx, place);
   return ctx.transaction(async (tx) => {
     const owner = await lockVariableOwner(tx, seen);
@@ -127,13 +118,13 @@ const defined = <T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], u
 };
 
 /** @throws DomainError `parameters` for variables of the instance, which reach jobs of all environments */
-const scopeOf = (owner: VariableOwner, { environment_scope }: VariableAttributes, before = '*'): string => {
+const scopeOf = (owner: ContainerOrInstance, { environment_scope }: VariableAttributes, before = '*'): string => {
   if (owner.kind === 'instance' && environment_scope !== undefined)
     throw badParameters('environment_scope is not allowed for variables of the instance');
   return environment_scope ?? before;
 };
 
-const requireRoom = async (tx: Tx, owner: VariableOwner): Promise<void> => {
+const requireRoom = async (tx: Tx, owner: ContainerOrInstance): Promise<void> => {
   const max = MAX_VARIABLES[owner.kind];
   const { count } = await variablesOf(tx.db, owner)
     .clearSelect()
@@ -144,7 +135,7 @@ const requireRoom = async (tx: Tx, owner: VariableOwner): Promise<void> => {
 
 const requireFree = async (
   tx: Tx,
-  owner: VariableOwner,
+  owner: ContainerOrInstance,
   { key, environment_scope }: Required<VariableName> & { readonly environment_scope: string },
 ): Promise<void> => {
   const taken = await variablesOf(tx.db, owner)

@@ -1,5 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
+import type { OwnerAddress } from '#domains/planning/container.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
@@ -11,7 +12,6 @@ import { mutationField } from '#graphql/mutation.ts';
 import { badParameters } from '#platform/errors.ts';
 import { createVariable, deleteVariable, updateVariable } from './commands.ts';
 import { type CiVariableRow, shownValue, VARIABLE_TYPES, type VariableType } from './model.ts';
-import type { VariablePlace } from './policy.ts';
 import { listVariables, listVariablesBelow } from './queries.ts';
 
 export const CiVariableTypeEnum = builder.enumType('CiVariableType', { values: upperCase(VARIABLE_TYPES) });
@@ -110,7 +110,7 @@ interface OwnerInput {
   readonly groupPath?: Given<string>;
 }
 
-const placeOf = ({ projectPath, groupPath }: OwnerInput): VariablePlace => {
+const placeOf = ({ projectPath, groupPath }: OwnerInput): OwnerAddress => {
   if (projectPath != null && groupPath != null) throw badParameters('projectPath, groupPath are mutually exclusive');
   if (projectPath != null) return { kind: 'project', id: { path: projectPath } };
   return groupPath == null ? { kind: 'instance' } : { kind: 'group', id: { path: groupPath } };

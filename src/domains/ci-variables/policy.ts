@@ -1,18 +1,15 @@
 import { sql } from 'kysely';
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
-import { type Container, getContainer, lockContainer, requireContainerAbility } from '#domains/planning/container.ts';
+import {
+  type ContainerOrInstance,
+  getContainer,
+  lockContainer,
+  type OwnerAddress,
+  requireContainerAbility,
+} from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
-
-/** Where a variable is defined, as the caller names it. */
-export type VariablePlace =
-  | { readonly kind: 'instance' }
-  | { readonly kind: 'group' | 'project'; readonly id: IdOrPath };
-
-/** Where a variable is defined. */
-export type VariableOwner = { readonly kind: 'instance' } | Container;
 
 /**
  * Returns the owner if the caller may read and change its variables: maintainers of a project, owners of a group, and
@@ -20,7 +17,7 @@ export type VariableOwner = { readonly kind: 'instance' } | Container;
  *
  * @throws DomainError `not_found` (Group, Project), `unauthenticated`, `forbidden`
  */
-export const getVariableOwner = async (ctx: Context, place: VariablePlace): Promise<VariableOwner> => {
+export const getVariableOwner = async (ctx: Context, place: OwnerAddress): Promise<ContainerOrInstance> => {
   if (place.kind === 'instance') {
     requireAdministrator(ctx);
     return place;
@@ -31,7 +28,7 @@ export const getVariableOwner = async (ctx: Context, place: VariablePlace): Prom
 };
 
 /** Locks the owner until the transaction ends, so that its variables change one after the other. @throws as above */
-export const lockVariableOwner = async (tx: Tx, owner: VariableOwner): Promise<VariableOwner> => {
+export const lockVariableOwner = async (tx: Tx, owner: ContainerOrInstance): Promise<ContainerOrInstance> => {
   if (owner.kind !== 'instance') return lockContainer(tx, owner, 'admin_cicd_variables');
   requireAdministrator(tx);
   await sql`select pg_advisory_xact_lock(hashtextextended('millrace:instance-variables', 0))`.execute(tx.db);
@@ -39,7 +36,7 @@ export const lockVariableOwner = async (tx: Tx, owner: VariableOwner): Promise<V
 };
 
 /** Events of variables are only for those who administer the variables. */
-export const variableScope = (owner: VariableOwner, id: number) => ({
+export const variableScope = (owner: ContainerOrInstance, id: number) => ({
   subject: { type: 'CiVariable', id },
   ...(owner.kind === 'instance'
     ? {}

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { ContainerKind } from '#domains/planning/container.ts';
+import type { ContainerKind, ContainerOrInstance, OwnerAddress } from '#domains/planning/container.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -7,7 +7,7 @@ import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { conflict, notFound } from '#platform/errors.ts';
 import { type CiVariableRow, type JobVariable, openValue } from './model.ts';
-import { getVariableOwner, type VariableOwner, type VariablePlace } from './policy.ts';
+import { getVariableOwner } from './policy.ts';
 
 const byId: readonly SortKey<CiVariableRow>[] = [{ by: sql.ref('ci_variables.id'), of: ({ id }) => id }];
 
@@ -16,7 +16,7 @@ const byId: readonly SortKey<CiVariableRow>[] = [{ by: sql.ref('ci_variables.id'
  *
  * @throws DomainError `not_found` (Group, Project), `unauthenticated`, `forbidden`
  */
-export const listVariables = async (ctx: Context, place: VariablePlace): Promise<List<CiVariableRow>> =>
+export const listVariables = async (ctx: Context, place: OwnerAddress): Promise<List<CiVariableRow>> =>
   listOf(ctx.db, variablesOf(ctx.db, await getVariableOwner(ctx, place)), byId, 'asc');
 
 /** The same for many groups or projects. The caller checks permissions. */
@@ -32,7 +32,7 @@ export const listVariablesBelow = ({ db }: Pick<Context, 'db'>, kind: ContainerK
   );
 
 /** The variables of the owner. */
-export const variablesOf = (db: Database, owner: VariableOwner) => {
+export const variablesOf = (db: Database, owner: ContainerOrInstance) => {
   const all = db.selectFrom('ci_variables').selectAll();
   if (owner.kind === 'project') return all.where('project_id', '=', owner.project.id);
   if (owner.kind === 'group') return all.where('namespace_id', '=', owner.group.id);
@@ -47,13 +47,13 @@ export interface VariableName {
 }
 
 /** @throws DomainError as `listVariables`, `not_found` (Variable), `conflict` if several variables fit */
-export const getVariable = async (ctx: Context, place: VariablePlace, name: VariableName): Promise<CiVariableRow> =>
+export const getVariable = async (ctx: Context, place: OwnerAddress, name: VariableName): Promise<CiVariableRow> =>
   variableIn(ctx.db, await getVariableOwner(ctx, place), name);
 
 /** The same without a check of rights. */
 export const variableIn = async (
   db: Database,
-  owner: VariableOwner,
+  owner: ContainerOrInstance,
   { key, environment_scope }: VariableName,
 ): Promise<CiVariableRow> => {
   let query = variablesOf(db, owner).where('key', '=', key).limit(2);

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Selectable, sql, type Updateable } from 'kysely';
+import type { ContainerOrInstance } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { Webhooks } from '#platform/db/tables.ts';
@@ -10,7 +11,7 @@ import { addressProblem, type HookAttributes, isFilter, type KeyValue, problemsO
 import { releaseHeld } from './delivery/health.ts';
 import { webhookAlertStatusChanged, webhookUpdated } from './events.ts';
 import { alertStatus, type ValueKind } from './model.ts';
-import { type HookOwner, hookScope, lockHookOwner } from './policy.ts';
+import { hookScope, lockHookOwner } from './policy.ts';
 import { getHook, type HookRow, isOwnedBy } from './queries.ts';
 import { unseal, valuesOf } from './secrets.ts';
 import { alwaysFor, eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
@@ -62,7 +63,12 @@ const filledUrl = (url: string, variables: readonly KeyValue[]): string =>
  *
  * @throws `not_found` (Hook), `forbidden`, `unprocessable`
  */
-export const changeHook = async (ctx: Context, at: HookOwner, id: number, change: Change): Promise<HookRow> => {
+export const changeHook = async (
+  ctx: Context,
+  at: ContainerOrInstance,
+  id: number,
+  change: Change,
+): Promise<HookRow> => {
   const seen = await planChange(ctx, await findStored(ctx, at, id), change);
   if (seen.isNew) refuse(await urlProblems(ctx, at, seen.url, seen.variables));
   return ctx.transaction(async (tx) => {
@@ -113,7 +119,7 @@ export const refuse = (problems: FieldErrors): void => {
 
 export const urlProblems = async (
   ctx: Context,
-  { kind }: HookOwner,
+  { kind }: ContainerOrInstance,
   url: string,
   variables: readonly KeyValue[],
 ): Promise<FieldErrors> => {
@@ -132,7 +138,11 @@ export const seal = (ctx: Context, secret: string | null | undefined): Buffer | 
   secret ? encrypt(ctx.services.secretKey, secret) : null;
 
 /** Returns the plain columns. `before` is null for a new hook. */
-export const columnsOf = (kind: HookOwner['kind'], given: HookAttributes, before: Selectable<Webhooks> | null) => {
+export const columnsOf = (
+  kind: ContainerOrInstance['kind'],
+  given: HookAttributes,
+  before: Selectable<Webhooks> | null,
+) => {
   const strategy = given.branch_filter_strategy ?? before?.branch_filter_strategy ?? 'wildcard';
   const filter =
     given.push_events_branch_filter === undefined
@@ -165,20 +175,20 @@ export const columnsOf = (kind: HookOwner['kind'], given: HookAttributes, before
   };
 };
 
-const isOnByDefault = (kind: HookOwner['kind'], { name, byDefault }: (typeof TRIGGERS)[number]): boolean =>
+const isOnByDefault = (kind: ContainerOrInstance['kind'], { name, byDefault }: (typeof TRIGGERS)[number]): boolean =>
   kind === 'instance' ? name === 'repository_update_events' : byDefault;
 
-const storedQuery = (ctx: Context, container: HookOwner, id: number) => {
+const storedQuery = (ctx: Context, container: ContainerOrInstance, id: number) => {
   return ctx.db.selectFrom('webhooks').selectAll().where('id', '=', id).where(isOwnedBy(container));
 };
 
-const findStored = async (ctx: Context, container: HookOwner, id: number): Promise<Selectable<Webhooks>> => {
+const findStored = async (ctx: Context, container: ContainerOrInstance, id: number): Promise<Selectable<Webhooks>> => {
   const row = await storedQuery(ctx, container, id).executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;
 };
 
-export const lockHook = async (tx: Tx, container: HookOwner, id: number): Promise<Selectable<Webhooks>> => {
+export const lockHook = async (tx: Tx, container: ContainerOrInstance, id: number): Promise<Selectable<Webhooks>> => {
   const row = await storedQuery(tx, container, id).forNoKeyUpdate().executeTakeFirst();
   if (!row) throw notFound('Hook');
   return row;

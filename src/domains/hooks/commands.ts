@@ -1,4 +1,5 @@
 import { updateGroup } from '#domains/groups/commands.ts';
+import type { ContainerOrInstance, OwnerAddress } from '#domains/planning/container.ts';
 import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -18,7 +19,7 @@ import {
 } from './change.ts';
 import { webhookCreated, webhookDeleted, webhookUpdated } from './events.ts';
 import { MAX_HOOKS, type ValueKind } from './model.ts';
-import { getHookOwner, type HookOwner, type HookPlace, hookScope, lockHookOwner } from './policy.ts';
+import { getHookOwner, hookScope, lockHookOwner } from './policy.ts';
 import { getHook, type HookRow, isOwnedBy } from './queries.ts';
 import { newSigningToken } from './signing.ts';
 
@@ -35,7 +36,7 @@ export interface CreatedHook {
  */
 export const createHook = async (
   ctx: Context,
-  at: HookPlace,
+  at: OwnerAddress,
   given: HookAttributes & { readonly url: string },
 ): Promise<CreatedHook> => {
   const seen = await getHookOwner(ctx, at);
@@ -72,7 +73,7 @@ export const createHook = async (
 };
 
 /** Checks the limit. The lock on the container keeps concurrent requests from exceeding it. */
-const checkNumber = async (tx: Tx, owner: HookOwner): Promise<void> => {
+const checkNumber = async (tx: Tx, owner: ContainerOrInstance): Promise<void> => {
   const { count } = await tx.db
     .selectFrom('webhooks')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -92,7 +93,7 @@ const checkNumber = async (tx: Tx, owner: HookOwner): Promise<void> => {
  */
 export const updateHook = async (
   ctx: Context,
-  at: HookPlace,
+  at: OwnerAddress,
   id: number,
   given: HookAttributes,
   enforceTokenExpiry?: boolean,
@@ -112,7 +113,7 @@ export const updateHook = async (
 };
 
 /** Enables a disabled hook and releases its held deliveries. @throws `not_found`, `forbidden` */
-export const enableHook = async (ctx: Context, at: HookPlace, id: number): Promise<HookRow> =>
+export const enableHook = async (ctx: Context, at: OwnerAddress, id: number): Promise<HookRow> =>
   changeHook(ctx, await getHookOwner(ctx, at), id, { give: () => ({}), anew: null });
 
 /**
@@ -120,7 +121,7 @@ export const enableHook = async (ctx: Context, at: HookPlace, id: number): Promi
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promise<void> => {
+export const deleteHook = async (ctx: Context, at: OwnerAddress, id: number): Promise<void> => {
   const seen = await getHookOwner(ctx, at);
   await ctx.transaction(async (tx) => {
     const owner = await lockHookOwner(tx, seen);
@@ -137,7 +138,7 @@ export const deleteHook = async (ctx: Context, at: HookPlace, id: number): Promi
 /** Sets a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` */
 export const setHookValue = async (
   ctx: Context,
-  at: HookPlace,
+  at: OwnerAddress,
   id: number,
   kind: ValueKind,
   entry: KeyValue,
@@ -151,7 +152,7 @@ export const setHookValue = async (
 /** Removes a custom header or URL variable. @throws `not_found`, `forbidden`, `unprocessable` if the URL needs it */
 export const deleteHookValue = async (
   ctx: Context,
-  at: HookPlace,
+  at: OwnerAddress,
   id: number,
   kind: ValueKind,
   key: string,
@@ -168,7 +169,7 @@ export const deleteHookValue = async (
  *
  * @throws `not_found`, `forbidden`
  */
-export const rotateSigningToken = async (ctx: Context, at: HookPlace, id: number): Promise<string> => {
+export const rotateSigningToken = async (ctx: Context, at: OwnerAddress, id: number): Promise<string> => {
   const seen = await getHookOwner(ctx, at);
   const token = newSigningToken();
   await ctx.transaction(async (tx) => {
@@ -198,7 +199,7 @@ const sameKey = (kind: ValueKind, left: string, right: string): boolean =>
 
 const changeValues = async (
   ctx: Context,
-  at: HookPlace,
+  at: OwnerAddress,
   id: number,
   kind: ValueKind,
   key: string,

@@ -3,52 +3,42 @@ import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { momentIsReadable } from '#domains/events/visibility.ts';
 import {
   type Container,
+  type ContainerAddress,
   type ContainerKind,
+  type ContainerOrInstance,
   getContainer,
   lockContainer,
+  type OwnerAddress,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
-
-/** The group or project that a hook belongs to, as callers identify it. */
-export interface HookContainer {
-  readonly kind: ContainerKind;
-  readonly id: IdOrPath;
-}
 
 /**
  * Returns the group or project if the caller may administer its hooks: owners of a group, maintainers of a project.
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const getHookContainer = async (ctx: Context, { kind, id }: HookContainer): Promise<Container> => {
+export const getHookContainer = async (ctx: Context, { kind, id }: ContainerAddress): Promise<Container> => {
   const container = await getContainer(ctx, kind, id);
   requireContainerAbility(ctx, container, 'admin_hook');
   return container;
 };
-
-/** Whose hooks these are: a group's, a project's, or those of the instance (system hooks). */
-export type HookOwner = Container | { readonly kind: 'instance' };
-
-/** The same as callers identify it. */
-export type HookPlace = HookContainer | { readonly kind: 'instance' };
 
 /**
  * Returns the owner of the hooks if the caller may administer them. Only administrators administer those of the instance.
  *
  * @throws `not_found` (Group, Project), `forbidden`
  */
-export const getHookOwner = async (ctx: Context, place: HookPlace): Promise<HookOwner> => {
+export const getHookOwner = async (ctx: Context, place: OwnerAddress): Promise<ContainerOrInstance> => {
   if (place.kind !== 'instance') return getHookContainer(ctx, place);
   requireAdministrator(ctx);
   return { kind: 'instance' };
 };
 
 /** The same under a lock until the transaction ends. */
-export const lockHookOwner = async (tx: Tx, seen: HookOwner): Promise<HookOwner> => {
+export const lockHookOwner = async (tx: Tx, seen: ContainerOrInstance): Promise<ContainerOrInstance> => {
   if (seen.kind !== 'instance') return lockContainer(tx, seen, 'admin_hook');
   requireAdministrator(tx);
   await sql`select pg_advisory_xact_lock(hashtextextended('millrace:system-hooks', 0))`.execute(tx.db);
@@ -59,7 +49,7 @@ export const lockHookOwner = async (tx: Tx, seen: HookOwner): Promise<HookOwner>
 export const LEAST_ROLES: Readonly<Record<ContainerKind, number>> = { group: OWNER, project: MAINTAINER };
 
 /** Returns the scope of an event about a hook. Only people who administer hooks may read such events. */
-export const hookScope = (owner: HookOwner, hookId: number) => ({
+export const hookScope = (owner: ContainerOrInstance, hookId: number) => ({
   subject: { type: 'Webhook', id: hookId },
   ...(owner.kind === 'group'
     ? { namespace_ids: owner.group.traversal_ids }

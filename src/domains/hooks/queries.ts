@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Container, ContainerKind } from '#domains/planning/container.ts';
+import type { Container, ContainerKind, ContainerOrInstance } from '#domains/planning/container.ts';
 import { type CredentialOrigin, originOf } from '#domains/tokens/origins.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { DomainError, notFound } from '#platform/errors.ts';
 import type { ValueKind } from './model.ts';
-import { getHookContainer, type HookOwner } from './policy.ts';
+import { getHookContainer } from './policy.ts';
 
 /** A hook for the people who administer it. Secrets appear only as their names or their presence. */
 export interface HookRow {
@@ -69,22 +69,22 @@ const hookQuery = (db: Context['db']) =>
 const COLUMNS = { group: 'namespace_id', project: 'project_id' } as const;
 
 /** The id of the group or project, or 0 for the instance. */
-export const idOfOwner = (owner: HookOwner): number =>
+export const idOfOwner = (owner: ContainerOrInstance): number =>
   owner.kind === 'group' ? owner.group.id : owner.kind === 'project' ? owner.project.id : 0;
 
 /** SQL: whether the row `webhooks` belongs to the owner. */
-export const isOwnedBy = (owner: HookOwner): RawBuilder<boolean> =>
+export const isOwnedBy = (owner: ContainerOrInstance): RawBuilder<boolean> =>
   owner.kind === 'instance'
     ? sql<boolean>`(webhooks.namespace_id is null and webhooks.project_id is null)`
     : sql<boolean>`${sql.ref(`webhooks.${COLUMNS[owner.kind]}`)} = ${idOfOwner(owner)}`;
 
-const hooksOf = (ctx: Context, owner: HookOwner) => hookQuery(ctx.db).where(isOwnedBy(owner));
+const hooksOf = (ctx: Context, owner: ContainerOrInstance) => hookQuery(ctx.db).where(isOwnedBy(owner));
 
 /**
  * Returns the hooks of a group, a project or the instance, oldest first. The caller must have checked access with
  * `getHookOwner`.
  */
-export const listHooks = (ctx: Context, owner: HookOwner): List<HookRow> =>
+export const listHooks = (ctx: Context, owner: ContainerOrInstance): List<HookRow> =>
   listOf<'webhooks', HookRow>(ctx.db, hooksOf(ctx, owner), [byId], 'asc');
 
 /** Returns the hooks of many groups or projects, oldest first. The caller must check access. */
@@ -97,7 +97,7 @@ export const listHooksBelow = (ctx: Context, kind: ContainerKind): BatchedList<H
   );
 
 /** Returns a hook of the group, the project or the instance. @throws `not_found` (Hook) */
-export const getHook = async (ctx: Context, owner: HookOwner, id: number): Promise<HookRow> => {
+export const getHook = async (ctx: Context, owner: ContainerOrInstance, id: number): Promise<HookRow> => {
   const hook = await hooksOf(ctx, owner).where('webhooks.id', '=', id).executeTakeFirst();
   if (!hook) throw notFound('Hook');
   return hook;

@@ -20,6 +20,16 @@ export type Container =
 
 export type ContainerKind = Container['kind'];
 
+/** A group or project as callers name it. */
+export interface ContainerAddress {
+  readonly kind: ContainerKind;
+  readonly id: IdOrPath;
+}
+
+/** The owner of hooks and variables, which the instance can have too. */
+export type ContainerOrInstance = Container | { readonly kind: 'instance' };
+export type OwnerAddress = ContainerAddress | { readonly kind: 'instance' };
+
 type ContainerAbility =
   | 'read_label'
   | 'admin_label'

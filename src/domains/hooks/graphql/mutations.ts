@@ -1,4 +1,4 @@
-import type { ContainerKind } from '#domains/planning/container.ts';
+import type { ContainerAddress, ContainerKind } from '#domains/planning/container.ts';
 import type { Types } from '#graphql/builder.ts';
 import { builder } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
@@ -12,7 +12,6 @@ import { cancelDelivery, replayDeliveries } from '../manual/replay.ts';
 import { resendAttemptById } from '../manual/resend.ts';
 import { testHook } from '../manual/testing.ts';
 import { TEST_TRIGGERS } from '../model.ts';
-import type { HookContainer } from '../policy.ts';
 import { getHookById } from '../queries.ts';
 import { TRIGGERS, type Trigger, triggerInfo } from '../triggers.ts';
 import {
@@ -79,7 +78,7 @@ const togglesOf = (events: readonly Trigger[]): NonNullable<HookAttributes['togg
   Object.fromEntries(TRIGGERS.map(({ name }) => [name, events.includes(name)]));
 
 /** Returns the container of a hook as the commands take it. @throws `not_found`, also if the hook is of another kind */
-const containerOf = async (ctx: Context, id: number, kind?: ContainerKind): Promise<HookContainer> => {
+const containerOf = async (ctx: Context, id: number, kind?: ContainerKind): Promise<ContainerAddress> => {
   const { container } = await getHookById(ctx, id);
   if (kind !== undefined && container.kind !== kind) throw notFound('Hook');
   return { kind: container.kind, id: { id: container.kind === 'group' ? container.group.id : container.project.id } };

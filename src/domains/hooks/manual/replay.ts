@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { ContainerAddress } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, unprocessable } from '#platform/errors.ts';
 import { hookPayload } from '../change.ts';
@@ -6,7 +7,7 @@ import { DELIVERIES_CHANNEL } from '../delivery/insert.ts';
 import { webhookDeliveriesReplayed, webhookDeliveryCanceled } from '../events.ts';
 import { type DeliveryRow, getHookDelivery } from '../history/deliveries.ts';
 import { TEST_KIND } from '../model.ts';
-import { getHookContainer, type HookContainer, hookScope, payloadIsReadable } from '../policy.ts';
+import { getHookContainer, hookScope, payloadIsReadable } from '../policy.ts';
 import { getHook } from '../queries.ts';
 import { limitManual } from './sending.ts';
 
@@ -26,7 +27,7 @@ const MAX_REPLAYED = 100_000;
  */
 export const replayDeliveries = async (
   ctx: Context,
-  at: HookContainer,
+  at: ContainerAddress,
   hookId: number,
   range: ReplayRange,
 ): Promise<number> => {
@@ -83,7 +84,7 @@ export const replayDeliveries = async (
  */
 export const cancelDelivery = async (
   ctx: Context,
-  at: HookContainer,
+  at: ContainerAddress,
   hookId: number,
   deliveryId: string,
 ): Promise<DeliveryRow> => {

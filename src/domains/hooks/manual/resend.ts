@@ -1,10 +1,10 @@
-import type { Container } from '#domains/planning/container.ts';
+import type { Container, ContainerAddress } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import type { Outcome } from '../delivery/send.ts';
 import { type AttemptRow, getAttempt, getAttemptById } from '../history/attempts.ts';
 import { getDelivery } from '../history/deliveries.ts';
-import { getHookContainer, type HookContainer } from '../policy.ts';
+import { getHookContainer } from '../policy.ts';
 import { getHook, getHookById, type HookRow } from '../queries.ts';
 import { limitManual, recordNow, sendNow } from './sending.ts';
 
@@ -16,7 +16,7 @@ import { limitManual, recordNow, sendNow } from './sending.ts';
  */
 export const resendAttempt = async (
   ctx: Context,
-  at: HookContainer,
+  at: ContainerAddress,
   hookId: number,
   attemptId: number,
 ): Promise<Outcome> => {

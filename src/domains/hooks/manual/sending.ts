@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { ContainerOrInstance } from '#domains/planning/container.ts';
 import { hookPolicy } from '#domains/settings/outbound.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
@@ -9,7 +10,6 @@ import { applyFindings } from '../delivery/health.ts';
 import { type Attempt, emitAttempts, loggedColumns } from '../delivery/record.ts';
 import { type Outcome, type Outgoing, sendDelivery } from '../delivery/send.ts';
 import { loadTargets } from '../delivery/targets.ts';
-import type { HookOwner } from '../policy.ts';
 import { type HookRow, idOfOwner } from '../queries.ts';
 
 const SECONDS = 60;
@@ -20,7 +20,11 @@ const SECONDS = 60;
  *
  * @throws `too_many_requests`
  */
-export const limitManual = async (ctx: Context, container: HookOwner, what: 'test' | 'resend'): Promise<void> => {
+export const limitManual = async (
+  ctx: Context,
+  container: ContainerOrInstance,
+  what: 'test' | 'resend',
+): Promise<void> => {
   const { web_hook_manual_limit: limit } = await getSettings(ctx);
   if (limit === 0) return;
   const key = `hooks.${what}:${container.kind}:${idOfOwner(container)}:${ctx.actor.userId ?? 0}`;
@@ -50,7 +54,7 @@ export const sendNow = async (ctx: Context, hook: HookRow, outgoing: Outgoing): 
  */
 export const recordNow = async (
   tx: Tx,
-  container: HookOwner,
+  container: ContainerOrInstance,
   attempt: Omit<Attempt, 'delayMs' | 'createdAt'>,
 ): Promise<number> => {
   const logged = loggedColumns(attempt);
@@ -93,7 +97,7 @@ export const recordNow = async (
   return row.id;
 };
 
-const whereabouts = (owner: HookOwner) => {
+const whereabouts = (owner: ContainerOrInstance) => {
   if (owner.kind === 'instance') return { project_id: null, namespace_ids: [] };
   return owner.kind === 'group'
     ? { project_id: null, namespace_ids: owner.group.traversal_ids }

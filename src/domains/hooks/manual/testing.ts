@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { momentOf } from '#domains/events/visibility.ts';
+import type { ContainerAddress, ContainerOrInstance } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { unprocessable } from '#platform/errors.ts';
 import { newChainId } from '#platform/event-log/event-chain.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { ensureDeliveryPartitions } from '../delivery/partitions.ts';
 import { TEST_KIND, type TestTrigger } from '../model.ts';
-import { getHookContainer, getHookOwner, type HookContainer, type HookOwner, hookScope } from '../policy.ts';
+import { getHookContainer, getHookOwner, hookScope } from '../policy.ts';
 import { getHook, type HookRow } from '../queries.ts';
 import { jobSample, pipelineSample } from '../samples/ci.ts';
 import { releaseSample, tokenSample, wikiSample } from '../samples/others.ts';
@@ -39,7 +40,12 @@ const SAMPLES: Readonly<Record<TestTrigger, (scene: Scene) => Promise<Record<str
  * @throws `not_found`, `forbidden`, `too_many_requests`, `unprocessable` in silent mode or if the receiver does not
  * answer with success
  */
-export const testHook = async (ctx: Context, at: HookContainer, id: number, trigger: TestTrigger): Promise<number> => {
+export const testHook = async (
+  ctx: Context,
+  at: ContainerAddress,
+  id: number,
+  trigger: TestTrigger,
+): Promise<number> => {
   const container = await getHookContainer(ctx, at);
   const hook = await getHook(ctx, container, id);
   await limitManual(ctx, container, 'test');
@@ -66,7 +72,7 @@ const SYSTEM_SAMPLE = {
 
 const sendTest = async (
   ctx: Context,
-  container: HookOwner,
+  container: ContainerOrInstance,
   hook: HookRow,
   trigger: string,
   sample: Record<string, unknown> | null,
