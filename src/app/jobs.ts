@@ -85,7 +85,7 @@ import { defineMailDelivery } from '#platform/mail/mail.ts';
 import { removeDueFiles } from '#platform/storage/removals.ts';
 import { sweepStorage } from './housekeeping.ts';
 
-/** Every job, a line per domain. */
+/** Every job. Crons run at their times, the others when they are enqueued. */
 export const jobs: readonly AnyJobDefinition[] = [
   runnable(definePruneEvents(async (ctx) => (await getSettings(ctx)).event_retention_days)),
   runnable(pruneJobs),

@@ -12,6 +12,8 @@ const environment = z.object({
   external_url: z.string().nullable(),
 });
 
+export type EnvironmentPayload = z.output<typeof environment>;
+
 const part = { ability: 'read_pipeline' } as const;
 
 export const environmentCreated = defineEvent('environment.created', environment, { part });

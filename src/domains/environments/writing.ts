@@ -9,6 +9,7 @@ import {
   type DeploymentPayload,
   deploymentCreated,
   deploymentUpdated,
+  type EnvironmentPayload,
   environmentCreated,
   environmentUpdated,
 } from './events.ts';
@@ -81,14 +82,23 @@ const environmentIn = async (tx: Tx, id: number): Promise<EnvironmentRow> => {
 export const emitEnvironment = (
   tx: Tx,
   project: ProjectRow,
-  definition: typeof environmentCreated,
-  { id, project_id, name, state, tier, external_url }: EnvironmentRow,
+  definition: EventDefinition<EnvironmentPayload>,
+  row: EnvironmentRow,
 ): void =>
   tx.emit(definition, {
     ...projectScope(project),
-    subject: { type: 'Environment', id },
-    payload: { id, project_id, name, state, tier, external_url },
+    subject: { type: 'Environment', id: row.id },
+    payload: payloadOf(row),
   });
+
+const payloadOf = ({
+  id,
+  project_id,
+  name,
+  state,
+  tier,
+  external_url,
+}: EnvironmentRow): Required<EnvironmentPayload> => ({ id, project_id, name, state, tier, external_url });
 
 export interface NewDeploymentRow {
   readonly ref: string;
