@@ -9,6 +9,7 @@ import {
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import {
+  isOwnedAround,
   issueIsVisible,
   issueIsVisibleIn,
   mergeRequestIsVisible,
@@ -62,13 +63,15 @@ export const listLabels = (ctx: Context, container: Container, filter: LabelFilt
 };
 
 /** Lists the labels of many projects or groups at once. The caller checks `read_label`. */
-export const listLabelsBelow = (ctx: Context, kind: Container['kind'], filter: LabelFilter): BatchedList<LabelRow> =>
-  batchedListOf(
+export const listLabelsBelow = (ctx: Context, kind: Container['kind'], filter: LabelFilter): BatchedList<LabelRow> => {
+  const reach = { ancestors: filter.include_ancestor_groups, descendants: filter.include_descendant_groups };
+  return batchedListOf(
     ctx.db,
-    (parentId) => matching(ctx, filter).where(isBelow(ctx, kind, parentId, filter)),
+    (parentId) => matching(ctx, filter).where(isOwnedAround(ctx, 'labels', { kind, id: parentId }, reach)),
     BY_TITLE,
     'asc',
   );
+};
 
 /** Finds a label by id or title. Own labels take precedence over inherited ones. */
 const findLabel = async (
@@ -287,30 +290,6 @@ const isIn = (
 
 const isAvailable = (project: ProjectRow): RawBuilder<boolean> =>
   isIn({ kind: 'project', project }, project.namespace.traversal_ids);
-
-const isBelow = (
-  ctx: Pick<Context, 'actor'>,
-  kind: Container['kind'],
-  parentId: RawBuilder<number>,
-  filter: LabelFilter,
-): RawBuilder<boolean> => {
-  const parts =
-    kind === 'project'
-      ? [sql<boolean>`labels.project_id = ${parentId}`]
-      : [sql<boolean>`labels.namespace_id = ${parentId}`];
-  if (filter.include_ancestor_groups) {
-    parts.push(
-      kind === 'project'
-        ? sql<boolean>`labels.namespace_id = any (array(select unnest(n.traversal_ids) from projects p
-            join namespaces n on n.id = p.namespace_id where p.id = ${parentId}))`
-        : sql<boolean>`labels.namespace_id = any (array(select unnest(n.traversal_ids) from namespaces n where n.id = ${parentId}))`,
-    );
-  }
-  if (kind === 'group' && filter.include_descendant_groups) {
-    parts.push(sql<boolean>`labels.namespace_id = any (array${visibleGroupsFrom(ctx.actor, parentId)})`);
-  }
-  return sql<boolean>`(${sql.join(parts, sql` or `)})`;
-};
 
 const labelsOf = async (
   ctx: Pick<Context, 'db'>,

@@ -8,7 +8,7 @@ import {
   ownerColumns,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
-import { issueIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
+import { isOwnedAround, issueIsVisible, visibleGroupsFrom } from '#domains/planning/visibility.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
@@ -70,13 +70,15 @@ export const listMilestonesBelow = (
   ctx: Context,
   kind: Container['kind'],
   filter: MilestoneFilter,
-): BatchedList<MilestoneRow> =>
-  batchedListOf(
+): BatchedList<MilestoneRow> => {
+  const reach = { ancestors: filter.include_ancestors, descendants: filter.include_descendants };
+  return batchedListOf(
     ctx.db,
-    (parentId) => matching(ctx, filter).where(isBelow(ctx, kind, parentId, filter)),
+    (parentId) => matching(ctx, filter).where(isOwnedAround(ctx, 'milestones', { kind, id: parentId }, reach)),
     BY_DUE_DATE,
     'asc',
   );
+};
 
 /** A milestone with its group or project. */
 export interface MilestoneAt {
@@ -241,27 +243,3 @@ const matching = (ctx: Context, filter: MilestoneFilter) => {
 
 const anyOf = (parts: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(parts, sql` or `)})`;
-
-const isBelow = (
-  ctx: Pick<Context, 'actor'>,
-  kind: Container['kind'],
-  parentId: RawBuilder<number>,
-  filter: MilestoneFilter,
-): RawBuilder<boolean> => {
-  const parts =
-    kind === 'project'
-      ? [sql<boolean>`milestones.project_id = ${parentId}`]
-      : [sql<boolean>`milestones.namespace_id = ${parentId}`];
-  if (filter.include_ancestors) {
-    parts.push(
-      kind === 'project'
-        ? sql<boolean>`milestones.namespace_id = any (array(select unnest(n.traversal_ids) from projects p
-            join namespaces n on n.id = p.namespace_id where p.id = ${parentId}))`
-        : sql<boolean>`milestones.namespace_id = any (array(select unnest(n.traversal_ids) from namespaces n where n.id = ${parentId}))`,
-    );
-  }
-  if (kind === 'group' && filter.include_descendants) {
-    parts.push(sql<boolean>`milestones.namespace_id = any (array${visibleGroupsFrom(ctx.actor, parentId)})`);
-  }
-  return anyOf(parts);
-};

@@ -67,3 +67,27 @@ export const visibleGroupsFrom = (
 
 const concerns = (userId: number): RawBuilder<boolean> => sql<boolean>`(issues.author_id = ${userId} or exists (
   select 1 from issue_assignees a where a.issue_id = issues.id and a.user_id = ${userId}))`;
+
+/**
+ * Requires that a label or milestone belongs to the project or group with this id. With `ancestors` it may also belong to
+ * a group above, with `descendants` to a group below a group, as far as the caller can see it.
+ */
+export const isOwnedAround = (
+  { actor }: Pick<Context, 'actor'>,
+  table: 'labels' | 'milestones',
+  { kind, id }: { readonly kind: 'group' | 'project'; readonly id: RawBuilder<number> },
+  { ancestors, descendants }: { readonly [K in 'ancestors' | 'descendants']: boolean | null | undefined },
+): RawBuilder<boolean> => {
+  const owners = sql.raw(`${table}.namespace_id`);
+  const parts = [kind === 'project' ? sql`${sql.raw(table)}.project_id = ${id}` : sql`${owners} = ${id}`];
+  if (ancestors) {
+    parts.push(
+      kind === 'project'
+        ? sql`${owners} = any (array(select unnest(n.traversal_ids) from projects p
+            join namespaces n on n.id = p.namespace_id where p.id = ${id}))`
+        : sql`${owners} = any (array(select unnest(n.traversal_ids) from namespaces n where n.id = ${id}))`,
+    );
+  }
+  if (kind === 'group' && descendants) parts.push(sql`${owners} = any (array${visibleGroupsFrom(actor, id)})`);
+  return sql<boolean>`(${sql.join(parts, sql` or `)})`;
+};
