@@ -2,7 +2,7 @@ import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { Noteable } from './noteable.ts';
 import type { GivenPosition } from './positions/model.ts';
-import { type PlacedPosition, placePosition } from './positions/place.ts';
+import { hasCommit, type PlacedPosition, placePosition } from './positions/place.ts';
 
 /** Where a comment on a merge request is placed. */
 interface Placing {
@@ -22,21 +22,9 @@ export const placeIn = async (
     if (position || commit_id !== undefined) throw badRequest('position and commit_id are for merge requests');
     return null;
   }
-  if (commit_id !== undefined) await requireCommit(ctx, id, commit_id);
+  if (commit_id !== undefined && !(await hasCommit(ctx, id, commit_id)))
+    throw badRequest('commit_id is not a commit of the merge request');
   return position
     ? placePosition(ctx, { disk_path: project.disk_path, merge_request_id: id, commit_id }, position)
     : null;
-};
-
-/** @throws DomainError `bad_request` for a commit of no version of the merge request */
-const requireCommit = async (ctx: Context, merge_request_id: number, sha: string): Promise<void> => {
-  const found = await ctx.db
-    .selectFrom('merge_request_diff_commits')
-    .innerJoin('merge_request_diffs', 'merge_request_diffs.id', 'merge_request_diff_commits.diff_id')
-    .select('sha')
-    .where('merge_request_id', '=', merge_request_id)
-    .where('sha', '=', sha)
-    .limit(1)
-    .executeTakeFirst();
-  if (!found) throw badRequest('commit_id is not a commit of the merge request');
 };

@@ -88,6 +88,23 @@ export const placePosition = async (
   };
 };
 
+/** Returns whether the commit is one of a version of the merge request. */
+export const hasCommit = async (
+  { db }: Pick<Context, 'db'>,
+  merge_request_id: number,
+  sha: string,
+): Promise<boolean> => {
+  const found = await db
+    .selectFrom('merge_request_diff_commits')
+    .innerJoin('merge_request_diffs', 'merge_request_diffs.id', 'merge_request_diff_commits.diff_id')
+    .select('sha')
+    .where('merge_request_id', '=', merge_request_id)
+    .where('sha', '=', sha)
+    .limit(1)
+    .executeTakeFirst();
+  return found !== undefined;
+};
+
 /** Returns the version that the position belongs to, or null for a commit. @throws DomainError `bad_request` */
 const requireDiff = async (
   ctx: Context,
@@ -108,15 +125,8 @@ const requireDiff = async (
     if (!isVersion) throw wrongPosition('is invalid');
     return version.id;
   }
-  const listed = await ctx.db
-    .selectFrom('merge_request_diff_commits')
-    .innerJoin('merge_request_diffs', 'merge_request_diffs.id', 'merge_request_diff_commits.diff_id')
-    .select('sha')
-    .where('merge_request_id', '=', merge_request_id)
-    .where('sha', '=', commit_id)
-    .limit(1)
-    .executeTakeFirst();
-  const [commit] = listed ? await ctx.services.git.readCommits(disk_path, [listed.sha]) : [];
+  const isListed = await hasCommit(ctx, merge_request_id, commit_id);
+  const [commit] = isListed ? await ctx.services.git.readCommits(disk_path, [commit_id]) : [];
   const parent = commit?.parent_ids[0];
   if (!commit || head_sha !== commit.id || base_sha !== parent || start_sha !== parent) {
     throw wrongPosition('is invalid');
