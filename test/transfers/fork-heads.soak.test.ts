@@ -96,7 +96,9 @@ it('a merge request from a fork has no source if the archive lacks its commits',
         target_project_id: 8,
         diff_head_sha: 'a'.repeat(40),
         merge_status: 'can_be_merged',
+        merge_user_id: 9,
       },
+      { iid: 5, title: 'Done', state: 'merged', source_branch: 'gone', target_branch: 'main', merge_user_id: 9 },
     ],
   });
   form.set('file', new Blob([new Uint8Array(archive)]), 'export.tar.gz');
@@ -110,5 +112,11 @@ it('a merge request from a fork has no source if the archive lacks its commits',
     source_branch: 'main',
     merge_status: 'cannot_be_merged',
     detailed_merge_status: 'commits_status',
+    // Nobody is about to merge it here.
+    merge_user: null,
+  });
+  expect((await as(root).get(`/projects/${project.id}/merge_requests/5`)).body).toMatchObject({
+    state: 'merged',
+    merge_user: { id: root.id },
   });
 });

@@ -176,6 +176,8 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
     description: credited(batch.people.credit(value, row.created_at), row.description),
     // An imported merge request is not being merged.
     state: row.state === 'locked' ? 'opened' : row.state,
+    // Auto-merge is not carried: nobody is about to merge it here.
+    merge_user_id: row.state === 'merged' ? row.merge_user_id : null,
     draft:
       row.draft === true || (value.draft === undefined && /^\s*(?:\[?(?:draft|wip)\]?:?\s)/i.test(String(row.title))),
     merge_params: JSON.stringify(
