@@ -259,7 +259,12 @@ describe('an import', () => {
     }
     await app().as(owner).post(`${base}/import/cancel`);
     await app().as(owner).post(`${base}/relation-imports/cancel`);
-    expect((await app().as(owner).post(`${base}/import/retry`)).status).toBe(201);
+    const retries = await Promise.all([1, 2, 3].map(() => app().as(owner).post(`${base}/import/retry`)));
+    expect(retries.map(({ body }) => body.message).sort()).toEqual([
+      '201 Scheduled',
+      '409 Conflict - the import has not failed',
+      '409 Conflict - the import has not failed',
+    ]);
     await runImport(app().context(), id, run);
   });
 

@@ -51,7 +51,7 @@ export const cancelImport = async (ctx: Context, project: ProjectRow): Promise<v
  */
 export const retryImport = async (ctx: Context, project: ProjectRow): Promise<void> => {
   const found = await controlled(ctx, project);
-  if (found?.status !== 'failed') throw conflict('409 Conflict - the import has not failed');
+  if (found?.status !== 'failed') throw conflict(NOT_FAILED);
   await ctx.transaction(async (tx) => {
     // Before the update, so that the import does not count itself.
     if (found.source_url !== null) await limitImportsByUrl(tx);
@@ -72,7 +72,7 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
       .returningAll()
       .executeTakeFirst()
       .catch(asReplaced);
-    if (!row) throw conflict(GONE);
+    if (!row) throw conflict((await isFailed(tx, found)) ? GONE : NOT_FAILED);
     if (await findRunning(tx, project)) throw conflict('409 Conflict - a relation import of the project is running');
     if (await findRunningExport(tx, project)) throw conflict('409 Conflict - an export of the project is running');
     await requireNoPush(tx, project);
@@ -101,6 +101,14 @@ const isInTheWay = async ({ db }: Tx, row: ImportRow): Promise<boolean> => {
 
 const IN_THE_WAY =
   '409 Conflict - the project has commits or items of its own, which the import would replace; import the archive again';
+
+const NOT_FAILED = '409 Conflict - the import has not failed';
+
+/** Another request may have scheduled it again. */
+const isFailed = async ({ db }: Tx, { id }: Pick<ImportRow, 'id'>): Promise<boolean> => {
+  const row = await db.selectFrom('project_imports').select('status').where('id', '=', id).executeTakeFirst();
+  return row?.status === 'failed';
+};
 
 const GONE = '409 Conflict - the archive of the import is gone, and the keys of buckets are not kept; import it again';
 
