@@ -107,7 +107,7 @@ mutationField('oauthApplicationCreate', {
 });
 
 mutationField('oauthApplicationUpdate', {
-  description: 'Changes the given attributes. Issued tokens stay valid.',
+  description: 'Changes the given attributes. Issued tokens stay valid, without scopes that it loses.',
   input: (t) => ({
     id: t.field({ type: 'OauthApplicationID', required: true }),
     name: t.string(),
