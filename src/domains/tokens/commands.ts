@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
 import { isApplication, requireUser } from '#domains/users/policy.ts';
@@ -297,23 +297,17 @@ const WIDER = 'the token has more scopes than the token in use';
  * token or the newest one has been stolen.
  */
 export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
-  ctx.transaction(async (tx) => {
-    const rows = await tx.db
-      .updateTable('personal_access_tokens')
-      .set({ revoked: true, revoked_at: sql`now()` })
-      .where('family_id', '=', familyId)
-      .where('revoked', '=', false)
-      .returning(tokenColumns)
-      .execute();
-    for (const row of rows) tx.emit(tokenRevoked, tokenEvent(row));
-  });
+  ctx.transaction((tx) => revokeAll(tx, sql<boolean>`family_id = ${familyId}`));
 
 /** Revokes all tokens that were created through the authorizations. */
-export const revokeMadeThrough = async (tx: Tx, originIds: readonly string[]): Promise<void> => {
+export const revokeMadeThrough = (tx: Tx, originIds: readonly string[]): Promise<void> =>
+  revokeAll(tx, sql<boolean>`origin_id = any (${originIds}::uuid[])`);
+
+const revokeAll = async (tx: Tx, condition: RawBuilder<boolean>): Promise<void> => {
   const rows = await tx.db
     .updateTable('personal_access_tokens')
     .set({ revoked: true, revoked_at: sql`now()` })
-    .where(sql<boolean>`origin_id = any (${originIds}::uuid[])`)
+    .where(condition)
     .where('revoked', '=', false)
     .returning(tokenColumns)
     .execute();
