@@ -3,7 +3,7 @@ import { refreshAccess } from '#domains/access/commands.ts';
 import { checkExpiry } from '#domains/access/expiry.ts';
 import { OWNER, SHARED_ROLES } from '#domains/access/model.ts';
 import { namespaceIsVisible } from '#domains/access/policy.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { groupShared, groupUnshared } from './events.ts';
@@ -53,20 +53,7 @@ export const shareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath, s
       .returning('id')
       .executeTakeFirst();
     if (!inserted) throw conflict('The group is already shared with this group');
-    await refreshAccess(tx, [group.id]);
-    const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
-    tx.emit(groupShared, {
-      subject: { type: 'Group', id: group.id },
-      namespace_ids: group.traversal_ids,
-      // The other group may be visible to few.
-      min_access_level: OWNER,
-      payload: {
-        ...groupPayload(group, parent),
-        shared_with: { id: other.id, full_path: other.full_path },
-        access_level,
-        expires_at,
-      },
-    });
+    await shareChanged(tx, groupShared, group, { ...other, access_level, expires_at });
     return getGroup(tx, { id: group.id });
   });
 };
@@ -90,20 +77,33 @@ export const unshareGroup = async (ctx: Context, id: IdOrPath, withId: IdOrPath)
       .returning(['namespaces.id', 'namespaces.full_path', 'access_level', 'expires_at'])
       .executeTakeFirst();
     if (!removed) throw notFound();
-    await refreshAccess(tx, [group.id]);
-    const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
-    tx.emit(groupUnshared, {
-      subject: { type: 'Group', id: group.id },
-      namespace_ids: group.traversal_ids,
-      // The other group may be visible to few.
-      min_access_level: OWNER,
-      payload: {
-        ...groupPayload(group, parent),
-        shared_with: { id: removed.id, full_path: removed.full_path },
-        access_level: removed.access_level,
-        expires_at: removed.expires_at,
-      },
-    });
+    await shareChanged(tx, groupUnshared, group, removed);
+  });
+};
+
+interface Share {
+  /** The other group. */
+  readonly id: number;
+  readonly full_path: string;
+  readonly access_level: number;
+  readonly expires_at: string | null;
+}
+
+/** Refreshes who has access to the group, and emits the event. */
+const shareChanged = async (
+  tx: Tx,
+  definition: typeof groupShared,
+  group: GroupRow,
+  { id, full_path, access_level, expires_at }: Share,
+): Promise<void> => {
+  await refreshAccess(tx, [group.id]);
+  const parent = group.parent_id === null ? null : await lockNamespace(tx, group.parent_id);
+  tx.emit(definition, {
+    subject: { type: 'Group', id: group.id },
+    namespace_ids: group.traversal_ids,
+    // The other group may be visible to few.
+    min_access_level: OWNER,
+    payload: { ...groupPayload(group, parent), shared_with: { id, full_path }, access_level, expires_at },
   });
 };
 

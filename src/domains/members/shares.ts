@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import { requireMoreThanAudit } from '#domains/groups/policy.ts';
-import { getGroup } from '#domains/groups/queries.ts';
+import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
 import { checkShare, isSharingLocked, type NewShare } from '#domains/groups/shares.ts';
 import { lockProject } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
@@ -51,19 +51,7 @@ export const shareProject = async (
       .returning('id')
       .executeTakeFirst();
     if (!row) throw conflict('The project is already shared with this group');
-    tx.emit(projectShared, {
-      ...projectScope(project),
-      // The group may be visible to few.
-      min_access_level: MAINTAINER,
-      subject: { type: 'Project', id: project.id },
-      payload: {
-        id: row.id,
-        project: { id: project.id, full_path: project.full_path },
-        shared_with: { id: group.id, full_path: group.full_path },
-        access_level: group_access,
-        expires_at,
-      },
-    });
+    emitShare(tx, projectShared, project, { id: row.id, group, access_level: group_access, expires_at });
     return { id: row.id, project_id: project.id, group_id: group.id, group_access, expires_at };
   });
 };
@@ -99,18 +87,34 @@ export const unshareProject = async (ctx: Context, given: ProjectRow, groupId: I
       ])
       .executeTakeFirst();
     if (!removed) throw notFound();
-    tx.emit(projectUnshared, {
-      ...projectScope(project),
-      // The group may be visible to few.
-      min_access_level: MAINTAINER,
-      subject: { type: 'Project', id: project.id },
-      payload: {
-        id: removed.id,
-        project: { id: project.id, full_path: project.full_path },
-        shared_with: { id: removed.group_id, full_path: removed.full_path },
-        access_level: removed.access_level,
-        expires_at: removed.expires_at,
-      },
-    });
+    const { group_id, full_path, ...share } = removed;
+    emitShare(tx, projectUnshared, project, { ...share, group: { id: group_id, full_path } });
   });
 };
+
+interface Share {
+  readonly id: number;
+  readonly group: Pick<GroupRow, 'id' | 'full_path'>;
+  readonly access_level: number;
+  readonly expires_at: string | null;
+}
+
+const emitShare = (
+  tx: Tx,
+  definition: typeof projectShared,
+  project: ProjectRow,
+  { id, group, access_level, expires_at }: Share,
+): void =>
+  tx.emit(definition, {
+    ...projectScope(project),
+    // The group may be visible to few.
+    min_access_level: MAINTAINER,
+    subject: { type: 'Project', id: project.id },
+    payload: {
+      id,
+      access_level,
+      expires_at,
+      project: { id: project.id, full_path: project.full_path },
+      shared_with: { id: group.id, full_path: group.full_path },
+    },
+  });
