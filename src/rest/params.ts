@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { tooLong } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { storableTime } from '#platform/time.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { readBoolean } from '#platform/values/read-boolean.ts';
 import { isStorable } from '#platform/values/storable.ts';
 import { picker, type Rule, type Shape } from './input.ts';
@@ -35,7 +36,7 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
     (value) => {
       const string = scalarText(value);
       if (string === null || !isStorable(string)) return NO_TEXT;
-      if (options.max !== undefined && string.length > options.max) {
+      if (options.max !== undefined && isLongerThan(string, options.max)) {
         return new Refusal(tooLong(options.max));
       }
       return options.pattern && !options.pattern.test(string) ? INVALID : string;

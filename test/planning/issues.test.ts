@@ -133,6 +133,28 @@ describe('issues', () => {
     expect((await owner.post(`${path}/issues`, { title: 'first' })).body.iid).toBe(1);
   });
 
+  it('counts an emoji as one character of a title', async () => {
+    const { path, owner, project } = await makeScene(app());
+    const longest = '😀'.repeat(255);
+    expect(await owner.post(`${path}/issues`, { title: longest })).toMatchObject({
+      status: 201,
+      body: { title: longest },
+    });
+    expect((await owner.post(`${path}/issues`, { title: `${longest}x` })).status).toBe(400);
+    const create = async (title: string) => {
+      const { data } = await owner.graphql(
+        'mutation ($input: CreateIssueInput!) { createIssue(input: $input) { issue { title } errors } }',
+        { input: { projectPath: project.path_with_namespace, title } },
+      );
+      return data.createIssue;
+    };
+    expect(await create(longest)).toEqual({ issue: { title: longest }, errors: [] });
+    expect(await create(`${longest}x`)).toEqual({
+      issue: null,
+      errors: ['Title is too long (maximum is 255 characters)'],
+    });
+  });
+
   it('lists issues by every filter and in every order', async () => {
     const { path, people, owner, guest, group } = await makeScene(app());
     const { body: milestone } = await owner.post(`/groups/${group.id}/milestones`, { title: 'G' });

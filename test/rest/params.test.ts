@@ -110,6 +110,8 @@ describe('text', () => {
     [['a'], '! x is invalid (allowed: a string)'],
     [{ a: 'b' }, '! x is invalid (allowed: a string)'],
     ['abcdef', '! x is too long (maximum is 5 characters)'],
+    ['😀😀😀😀😀', '😀😀😀😀😀'],
+    ['😀😀😀😀😀😀', '! x is too long (maximum is 5 characters)'],
   ])('reads %j as %j', (given, expected) => {
     expect(read(text({ max: 5 }), given)).toBe(expected);
   });

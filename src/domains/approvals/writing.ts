@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { invalid, requireValid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { type ApproverChanges, approversAfter } from './approvers.ts';
 import { approvalRuleCreated, approvalRuleDeleted, approvalRuleUpdated } from './events.ts';
 import { type ApprovalRule, MAX_APPROVALS, REPORT_RULES, type ReportType, type RuleType } from './model.ts';
@@ -147,7 +148,7 @@ const check = (rule: RuleValues): void => {
   const problems: Record<string, string[]> = {};
   const { name, rule_type, report_type, approvals_required } = rule;
   if (name === '') problems.name = ["can't be blank"];
-  else if (name.length > MAX_NAME) problems.name = [tooLong(MAX_NAME)];
+  else if (isLongerThan(name, MAX_NAME)) problems.name = [tooLong(MAX_NAME)];
   if (approvals_required < 0) problems.approvals_required = ['must be greater than or equal to 0'];
   if (approvals_required > MAX_APPROVALS) {
     problems.approvals_required = [`must be less than or equal to ${MAX_APPROVALS}`];

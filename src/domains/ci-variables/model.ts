@@ -3,6 +3,7 @@ import type { Context } from '#platform/context.ts';
 import type { CiVariables } from '#platform/db/tables.ts';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 
 export type CiVariableRow = Selectable<CiVariables>;
 
@@ -79,24 +80,25 @@ export const problemsOf = ({ key, value, environment_scope, description, masked,
         ? 'is invalid (a masked value has at least 8 characters and no blanks)'
         : 'is invalid (a masked value has at least 8 characters, of a-z, A-Z, 0-9 and _+=/@:.~-)',
     ];
-  if (environment_scope.length > MAX_SCOPE) problems.environment_scope = [tooLong(MAX_SCOPE)];
+  if (isLongerThan(environment_scope, MAX_SCOPE)) problems.environment_scope = [tooLong(MAX_SCOPE)];
   else if (!SCOPE.test(environment_scope))
     problems.environment_scope = [
       "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', '*' and spaces",
     ];
-  if ((description ?? '').length > MAX_DESCRIPTION) problems.description = [tooLong(MAX_DESCRIPTION)];
+  if (isLongerThan(description ?? '', MAX_DESCRIPTION)) problems.description = [tooLong(MAX_DESCRIPTION)];
   return problems;
 };
 
 /** Returns what is wrong with the name of a variable, or null. */
 export const keyProblemOf = (key: string): string | null => {
   if (key === '') return "can't be blank";
-  if (key.length > MAX_KEY) return tooLong(MAX_KEY);
+  if (isLongerThan(key, MAX_KEY)) return tooLong(MAX_KEY);
   return /^\w+$/.test(key) ? null : "can contain only letters, digits and '_'.";
 };
 
 /** Returns what is wrong with the value of a variable, or null. */
-export const valueProblemOf = (value: string): string | null => (value.length > MAX_VALUE ? tooLong(MAX_VALUE) : null);
+export const valueProblemOf = (value: string): string | null =>
+  isLongerThan(value, MAX_VALUE) ? tooLong(MAX_VALUE) : null;
 
 /** Returns what is wrong with variables that somebody gives to a pipeline or a job, or null. */
 export const givenProblemOf = (

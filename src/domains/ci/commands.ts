@@ -5,6 +5,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { requireNotArchived, withoutArchived } from './archived.ts';
 import { pipelineDeleted, pipelineRenamed } from './events.ts';
 import { childrenOf } from './family.ts';
@@ -238,7 +239,7 @@ export const renamePipeline = async (
 ): Promise<PipelineRow> => {
   await getPipeline(ctx, project, id);
   requireAbility(ctx, project, 'admin_pipeline');
-  if (name.length > MAX_NAME) throw invalid({ name: [tooLong(MAX_NAME)] });
+  if (isLongerThan(name, MAX_NAME)) throw invalid({ name: [tooLong(MAX_NAME)] });
   await ctx.transaction(async (tx) => {
     const pipeline = await lockPipeline(tx, id);
     if (!pipeline) throw notFound('Pipeline');

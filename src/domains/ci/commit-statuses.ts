@@ -7,6 +7,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, DomainError, forbidden, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { isWebAddress } from '#platform/urls.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { commitStatusReported } from './events.ts';
 import { isComplete, type ReportedState, statusOf, stepProblem } from './model.ts';
 import { eventScope } from './payloads.ts';
@@ -84,9 +85,9 @@ const checkReport = ({ ref, name = 'default', target_url, description, coverage 
   if (ref !== undefined && !validRefName(ref)) throw badParameters('ref is invalid');
   const problems: Record<string, string[]> = {};
   if (name === '') problems.name = ["can't be blank"];
-  else if (name.length > MAX_NAME) problems.name = [tooLong(MAX_NAME)];
-  if (description && description.length > MAX_TEXT) problems.description = [tooLong(MAX_TEXT)];
-  if (target_url && target_url.length > MAX_TEXT) problems.target_url = [tooLong(MAX_TEXT)];
+  else if (isLongerThan(name, MAX_NAME)) problems.name = [tooLong(MAX_NAME)];
+  if (description && isLongerThan(description, MAX_TEXT)) problems.description = [tooLong(MAX_TEXT)];
+  if (target_url && isLongerThan(target_url, MAX_TEXT)) problems.target_url = [tooLong(MAX_TEXT)];
   else if (target_url && !isWebAddress(target_url))
     problems.target_url = ['is blocked: Only allowed schemes are http, https'];
   if (coverage != null && !(coverage >= 0 && coverage <= 100)) problems.coverage = ['must be between 0 and 100'];

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import { notFound, requireValid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { customAttributeDeleted, customAttributeSet } from './events.ts';
 import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './model.ts';
 import { requireAdministrator } from './policy.ts';
@@ -50,5 +51,5 @@ export const deleteCustomAttribute = async (ctx: Context, kind: OwnerKind, id: n
 
 const problemsOf = (text: string): string[] => {
   if (text.trim() === '') return ["can't be blank"];
-  return text.length > MAX_LENGTH ? [tooLong(MAX_LENGTH)] : [];
+  return isLongerThan(text, MAX_LENGTH) ? [tooLong(MAX_LENGTH)] : [];
 };

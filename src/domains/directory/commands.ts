@@ -5,6 +5,7 @@ import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, invalid, notFound, tooLong } from '#platform/errors.ts';
 import { isFilter } from '#platform/ldap/servers.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { ldapGroupLinkCreated, ldapGroupLinkDeleted } from './events.ts';
 import { queueSync } from './jobs.ts';
 import { ldapScope, requireManageLdap } from './policy.ts';
@@ -40,7 +41,7 @@ export const createLdapGroupLink = async (
   if (!ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
   const { cn, filter } = checkTarget(target);
   if (provider.trim() === '') throw invalid({ provider: ["can't be blank"] });
-  if (provider.length > MAX_NAME) throw invalid({ provider: [tooLong(MAX_NAME)] });
+  if (isLongerThan(provider, MAX_NAME)) throw invalid({ provider: [tooLong(MAX_NAME)] });
   return ctx.transaction(async (tx) => {
     const group = await lockManaged(tx, given);
     const link = await tx.db
@@ -119,7 +120,7 @@ const checkTarget = ({ cn, filter }: LdapTarget): { readonly cn: string | null; 
   }
   if (cn === undefined) throw badParameters('cn, filter are missing, exactly one parameter must be provided');
   if (cn.trim() === '') throw invalid({ cn: ["can't be blank"] });
-  if (cn.length > MAX_NAME) throw invalid({ cn: [tooLong(MAX_NAME)] });
+  if (isLongerThan(cn, MAX_NAME)) throw invalid({ cn: [tooLong(MAX_NAME)] });
   return { cn, filter: null };
 };
 

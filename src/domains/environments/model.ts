@@ -4,6 +4,7 @@ import { TIERS, type Tier } from '#domains/ci-config/model.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { isWebAddress } from '#platform/urls.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 
 export interface EnvironmentRow extends Selectable<Environments> {
   /** The newest successful deployment. */
@@ -77,14 +78,14 @@ export interface NewEnvironment extends EnvironmentAttributes {
 export const problemsOf = ({ name, external_url, description }: NewEnvironment): FieldErrors => {
   const problems: Record<string, string[]> = {};
   if (name === '') problems.name = ["can't be blank"];
-  else if (name.length > MAX_TEXT) problems.name = [tooLong(MAX_TEXT)];
+  else if (isLongerThan(name, MAX_TEXT)) problems.name = [tooLong(MAX_TEXT)];
   else if (!NAME.test(name))
     problems.name = [
       "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end with '/'",
     ];
-  if (external_url && external_url.length > MAX_TEXT) problems.external_url = [tooLong(MAX_TEXT)];
+  if (external_url && isLongerThan(external_url, MAX_TEXT)) problems.external_url = [tooLong(MAX_TEXT)];
   else if (external_url && !isWebAddress(external_url))
     problems.external_url = ['is blocked: Only allowed schemes are http, https'];
-  if ((description ?? '').length > MAX_DESCRIPTION) problems.description = [tooLong(MAX_DESCRIPTION)];
+  if (isLongerThan(description ?? '', MAX_DESCRIPTION)) problems.description = [tooLong(MAX_DESCRIPTION)];
   return problems;
 };

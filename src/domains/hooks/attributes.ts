@@ -3,6 +3,7 @@ import type { Context } from '#platform/context.ts';
 import type { FieldErrors } from '#platform/errors.ts';
 import { validHeader } from '#platform/http-client/headers.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { checkUrlText } from './address.ts';
 import { BRANCH_FILTER_STRATEGIES, compileFilter } from './model.ts';
 import { signingKey } from './signing.ts';
@@ -52,7 +53,7 @@ export const problemsOf = (given: HookAttributes): FieldErrors => {
   } as const;
   for (const field of ['url', 'name', 'description', 'custom_webhook_template', 'token'] as const) {
     const text = given[field] ?? '';
-    if (text.length > limits[field]) add(field, `is too long (maximum is ${limits[field]} characters)`);
+    if (isLongerThan(text, limits[field])) add(field, `is too long (maximum is ${limits[field]} characters)`);
     if (text.includes('\0') || !text.isWellFormed()) add(field, 'is invalid');
   }
   if (given.url !== undefined && given.url.trim() === '') add('url', "can't be blank");

@@ -6,6 +6,7 @@ import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { findDiscussionStart } from './discussions.ts';
 import { type NotePayload, noteCreated, noteDeleted, noteUpdated } from './events.ts';
 import { followVersion } from './following.ts';
@@ -160,7 +161,7 @@ export const deleteNote = async (ctx: Context, noteable: Commentable, given: Not
 /** Checks the text of a comment. @throws DomainError `invalid` */
 export const readBody = (body: string): string => {
   if (body.trim() === '') throw invalid({ note: ["can't be blank"] });
-  if (body.length > MAX_BODY) throw invalid({ note: [tooLong(MAX_BODY)] });
+  if (isLongerThan(body, MAX_BODY)) throw invalid({ note: [tooLong(MAX_BODY)] });
   return body;
 };
 

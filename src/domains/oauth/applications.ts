@@ -7,6 +7,7 @@ import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
 import { forbidden, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { removeApplications } from './ending.ts';
 import { applicationCreated, applicationUpdated } from './events.ts';
 import { OAUTH_SCOPES } from './model.ts';
@@ -253,7 +254,7 @@ const check = async (
   const { oauth_plain_http_redirects_enabled: plainHttp } = await getSettings(ctx);
   const errors: Record<string, string[]> = {};
   if (name.trim() === '') errors.name = ["can't be blank"];
-  else if (name.length > 255) errors.name = [tooLong(255)];
+  else if (isLongerThan(name, 255)) errors.name = [tooLong(255)];
   // Control and bidirectional characters could make a name look like another one on the consent page.
   else if (/[\p{Cc}\p{Cf}]/u.test(name) || !name.isWellFormed()) errors.name = ['is invalid'];
   if (redirect_uris.length > MAX_REDIRECT_URIS)

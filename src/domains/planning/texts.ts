@@ -1,4 +1,5 @@
 import { invalid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 
 // The texts of issues and merge requests.
 
@@ -10,13 +11,13 @@ const MAX_DESCRIPTION = 1_048_576;
 export const readTitle = (given: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ title: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ title: [tooLong(MAX_TITLE)] });
+  if (isLongerThan(title, MAX_TITLE)) throw invalid({ title: [tooLong(MAX_TITLE)] });
   return title;
 };
 
 /** @throws DomainError `invalid` if it is too long */
 export const checkDescription = (description: string | null | undefined): void => {
-  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
+  if (isLongerThan(description ?? '', MAX_DESCRIPTION)) {
     throw invalid({ description: [tooLong(MAX_DESCRIPTION)] });
   }
 };

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { invalid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { ancestorIds, type Container, ownerColumns } from './container.ts';
 
 const MAX_TITLE = 255;
@@ -13,7 +14,7 @@ const MAX_TITLE = 255;
 export const trimTitle = (given: string, field: string): string => {
   const title = given.trim();
   if (title === '') throw invalid({ [field]: ["can't be blank"] });
-  if (title.length > MAX_TITLE) throw invalid({ [field]: [tooLong(MAX_TITLE)] });
+  if (isLongerThan(title, MAX_TITLE)) throw invalid({ [field]: [tooLong(MAX_TITLE)] });
   return title;
 };
 

@@ -1,4 +1,5 @@
 import { requireValid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 
 const MAX_LENGTH = 255;
 const NAME =
@@ -56,7 +57,7 @@ export const pathFromName = (name: string): string =>
 
 const nameProblems = (name: string): string[] => {
   if (name.trim() === '') return ["can't be blank"];
-  if (name.length > MAX_LENGTH) return [tooLong(MAX_LENGTH)];
+  if (isLongerThan(name, MAX_LENGTH)) return [tooLong(MAX_LENGTH)];
   return NAME.test(name) ? [] : [NAME_RULE];
 };
 

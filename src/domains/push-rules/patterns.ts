@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { isStorable } from '#platform/values/storable.ts';
 import { PATTERN_NAMES, type Pattern, type PushRuleAttributes } from './model.ts';
 
@@ -33,7 +34,7 @@ export const problemsOf = (given: PushRuleAttributes): FieldErrors => {
 };
 
 const patternProblem = (text: string): string | null => {
-  if (text.length > MAX_LENGTH) return tooLong(MAX_LENGTH);
+  if (isLongerThan(text, MAX_LENGTH)) return tooLong(MAX_LENGTH);
   if (!isStorable(text)) return 'is invalid';
   try {
     return RE2JS.compile(text).programSize() > MAX_PROGRAM_SIZE ? 'is too complex' : null;

@@ -1,4 +1,5 @@
 import { requireValid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 
 export const LINK_TYPES = ['other', 'runbook', 'image', 'package'] as const;
 export type LinkType = (typeof LINK_TYPES)[number];
@@ -23,7 +24,7 @@ const FILEPATH = /^\/(?:[-.\w]+\/)*[-.\w]*[\dA-Za-z]$/;
 export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   const errors: Record<string, string[]> = {};
   if (name !== undefined && name.trim() === '') errors.name = ["can't be blank"];
-  if (name !== undefined && name.length > MAX_NAME) errors.name = [tooLong(MAX_NAME)];
+  if (name !== undefined && isLongerThan(name, MAX_NAME)) errors.name = [tooLong(MAX_NAME)];
   if (url !== undefined && !isAddress(url)) errors.url = ['is blocked: Only allowed schemes are http, https, ftp'];
   if (filepath != null && (filepath.length > 128 || !FILEPATH.test(filepath) || filepath.includes('..'))) {
     errors.filepath = ['is in an invalid format'];
@@ -46,8 +47,8 @@ export const checkRelease = ({
   readonly description?: string | null | undefined;
 }): void => {
   const errors: Record<string, string[]> = {};
-  if ((name?.length ?? 0) > MAX_NAME) errors.name = [tooLong(MAX_NAME)];
-  if ((description?.length ?? 0) > MAX_DESCRIPTION) {
+  if (isLongerThan(name ?? '', MAX_NAME)) errors.name = [tooLong(MAX_NAME)];
+  if (isLongerThan(description ?? '', MAX_DESCRIPTION)) {
     errors.description = [tooLong(MAX_DESCRIPTION)];
   }
   requireValid(errors);

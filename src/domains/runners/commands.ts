@@ -12,6 +12,7 @@ import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, forbidden, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { isStorable } from '#platform/values/storable.ts';
 import { runnerCreated } from './events.ts';
 import {
@@ -146,7 +147,7 @@ export const checkRunner = (input: CheckedAttributes, tags: readonly string[]): 
   const texts = { description: MAX_DESCRIPTION, maintenance_note: MAX_MAINTENANCE_NOTE } as const;
   for (const field of ['description', 'maintenance_note'] as const) {
     const value = input[field] ?? '';
-    if ([...value].length > texts[field]) errors[field] = [tooLong(texts[field])];
+    if (isLongerThan(value, texts[field])) errors[field] = [tooLong(texts[field])];
     else if (!isStorable(value)) errors[field] = ['is invalid'];
   }
   if (tags.length > MAX_TAGS) errors.tag_list = [`has too many tags (maximum is ${MAX_TAGS})`];

@@ -3,6 +3,7 @@ import { lockGroupFor } from '#domains/groups/locks.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { samlGroupLinkCreated, samlGroupLinkDeleted } from './events.ts';
 import { linkScope, requireSamlLinks } from './policy.ts';
 import type { SamlGroupLink } from './queries.ts';
@@ -29,7 +30,7 @@ export const createSamlGroupLink = async (
   requireSamlLinks(ctx, given);
   if (!ROLES.some((role) => role === access_level)) throw badParameters('access_level does not have a valid value');
   if (name.trim() === '') throw invalid({ saml_group_name: ["can't be blank"] });
-  if (name.length > MAX_NAME) {
+  if (isLongerThan(name, MAX_NAME)) {
     throw invalid({ saml_group_name: [tooLong(MAX_NAME)] });
   }
   return ctx.transaction(async (tx) => {

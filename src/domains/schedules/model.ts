@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { keyProblemOf, type VariableType, valueProblemOf } from '#domains/ci-variables/model.ts';
 import type { PipelineSchedules, PipelineScheduleVariables } from '#platform/db/tables.ts';
 import { type FieldErrors, invalid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { ianaZone, nextRun } from './cron.ts';
 
 export interface ScheduleRow extends Selectable<PipelineSchedules> {
@@ -81,7 +82,7 @@ interface Checked {
 export const problemsOf = ({ description, cron, cron_timezone }: Checked, now: Date): FieldErrors => {
   const problems: Record<string, string[]> = {};
   if (description.trim() === '') problems.description = ["can't be blank"];
-  else if (description.length > MAX_DESCRIPTION) problems.description = [tooLong(MAX_DESCRIPTION)];
+  else if (isLongerThan(description, MAX_DESCRIPTION)) problems.description = [tooLong(MAX_DESCRIPTION)];
   if (ianaZone(cron_timezone) === null)
     problems.cron_timezone = ['is invalid syntax (allowed: a time zone such as UTC or Europe/Berlin)'];
   if (cron.length > MAX_CRON || nextRun(cron, 'UTC', now) === null)

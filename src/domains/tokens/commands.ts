@@ -8,6 +8,7 @@ import { today } from '#platform/clock.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, insufficientScope, invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { isStorable } from '#platform/values/storable.ts';
 import { tokenCreated, tokenRevoked } from './events.ts';
 import { ADMINISTRATOR_SCOPES, daysAfter, IMPERSONATION_SCOPES, isActive, mayGrant } from './model.ts';
@@ -117,8 +118,8 @@ const insertChecked = async (
 
   const errors: Record<string, string[]> = {};
   if (input.name.trim() === '') errors.name = ["can't be blank"];
-  else if (input.name.length > 255) errors.name = [tooLong(255)];
-  if ((input.description?.length ?? 0) > 255) errors.description = [tooLong(255)];
+  else if (isLongerThan(input.name, 255)) errors.name = [tooLong(255)];
+  if (isLongerThan(input.description ?? '', 255)) errors.description = [tooLong(255)];
   for (const field of ['name', 'description'] as const) {
     if (!isStorable(input[field] ?? '')) errors[field] = ['is invalid'];
   }

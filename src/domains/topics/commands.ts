@@ -5,6 +5,7 @@ import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { badRequest, invalid, notFound, requireValid, tooLong } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
 import { getTopic, type TopicRow } from './queries.ts';
 
@@ -147,7 +148,7 @@ const readTopic = (input: TopicChanges) => {
   const line = (field: 'name' | 'title', given: string | undefined): string | undefined => {
     const value = given?.trim();
     if (value === '') problems[field] = ["can't be blank"];
-    else if (value !== undefined && value.length > MAX_LENGTH) problems[field] = [tooLong(MAX_LENGTH)];
+    else if (value !== undefined && isLongerThan(value, MAX_LENGTH)) problems[field] = [tooLong(MAX_LENGTH)];
     else if (value !== undefined && /[\r\n]/.test(value)) problems[field] = ['must not contain line breaks'];
     // A comma separates topics in text inputs.
     else if (field === 'name' && value?.includes(',')) problems[field] = ['must not contain a comma'];
@@ -156,7 +157,7 @@ const readTopic = (input: TopicChanges) => {
   const name = line('name', input.name);
   const title = line('title', input.title);
   const { description } = input;
-  if (description && description.length > MAX_DESCRIPTION) {
+  if (description && isLongerThan(description, MAX_DESCRIPTION)) {
     problems.description = [tooLong(MAX_DESCRIPTION)];
   }
   requireValid(problems);

@@ -5,6 +5,7 @@ import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { pipelineTriggerCreated, pipelineTriggerDeleted, pipelineTriggerUpdated } from './events.ts';
 import { MAX_DESCRIPTION, newTriggerToken, type TriggerRow } from './model.ts';
 import { getTrigger } from './queries.ts';
@@ -83,5 +84,5 @@ const emitTrigger = (
 
 /** @throws DomainError `invalid` */
 const check = (description: string): void => {
-  if (description.length > MAX_DESCRIPTION) throw invalid({ description: [tooLong(MAX_DESCRIPTION)] });
+  if (isLongerThan(description, MAX_DESCRIPTION)) throw invalid({ description: [tooLong(MAX_DESCRIPTION)] });
 };

@@ -3,6 +3,7 @@ import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError, invalid } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail/mail.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { userWebUrl } from './model.ts';
 import { requireUser } from './policy.ts';
 import { getUser } from './queries.ts';
@@ -61,6 +62,6 @@ Place:  ${url === '' ? 'no address was given' : url}
 };
 
 const tooLong = (field: 'message' | 'url', value: string, max: number) =>
-  value.length > max ? { [field]: [`is too long (maximum is ${max} characters)`] } : {};
+  isLongerThan(value, max) ? { [field]: [`is too long (maximum is ${max} characters)`] } : {};
 
 const isHttpUrl = (value: string): boolean => /^https?:\/\/[!-~]+$/.test(value) && URL.canParse(value);

@@ -1,5 +1,6 @@
 import { tooLong } from '#platform/errors.ts';
 import { readExpiry } from '#platform/values/durations.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { ARTIFACT_ACCESSES, type JobArtifacts, RESULT_WHEN } from '../model.ts';
 import { isMapping, type Value } from '../values.ts';
 import { type KeyPath, readBoolean, readHash, readOneOf, readText, readTextOrTexts, readTexts } from './key-path.ts';
@@ -62,7 +63,7 @@ export const readArtifacts = (value: Value | undefined, at: KeyPath): JobArtifac
 };
 
 const checkExposed = (name: string, paths: readonly string[], at: KeyPath): void => {
-  if (name.length > 100) at.fail(tooLong(100), 'expose as');
+  if (isLongerThan(name, 100)) at.fail(tooLong(100), 'expose as');
   if (!EXPOSED_NAME.test(name)) at.fail('can contain only letters, digits, `-`, `_` and spaces', 'expose as');
   if (paths.length === 0) at.fail("can't be blank", 'paths');
   if (paths.some((path) => path.includes('*'))) at.fail("can't contain '*' when used with 'expose_as'", 'paths');

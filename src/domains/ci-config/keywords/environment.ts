@@ -1,4 +1,5 @@
 import { tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { ENVIRONMENT_ACTIONS, type JobEnvironment, TIERS } from '../model.ts';
 import { isMapping, readSeconds, type Value } from '../values.ts';
 import { type KeyPath, readHash, readOneOf, readText } from './key-path.ts';
@@ -19,7 +20,7 @@ export const readEnvironment = (value: Value | undefined, at: KeyPath): JobEnvir
   if (hash.get('kubernetes')) at.refuse('kubernetes');
   const name = readText(hash, 'name', at) ?? '';
   if (name === '') return at.fail("can't be blank", 'name');
-  if (name.length > 255) at.fail(tooLong(255), 'name');
+  if (isLongerThan(name, 255)) at.fail(tooLong(255), 'name');
   if (!NAME.test(name)) {
     at.fail(
       "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end with '/'",

@@ -1,4 +1,5 @@
 import { tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import type { JobDefinition } from '../definition.ts';
 import type { CompiledJob, RunWhen } from '../model.ts';
 import { EMPTY_JOB, RUN_WHEN } from '../model.ts';
@@ -93,7 +94,7 @@ export const readJob = (name: string, value: Value, defaults: Mapping, jobs: Key
     return jobs.fail('should implement the script:, run:, or trigger: keyword', `${name} config`);
   }
   const at = jobs.in(name);
-  if (name.length > MAX_NAME) at.fail(tooLong(MAX_NAME), 'name');
+  if (isLongerThan(name, MAX_NAME)) at.fail(tooLong(MAX_NAME), 'name');
   if (isBridge && value.has('script')) at.fail('these keys cannot be used together: script, trigger');
   const allowed = isBridge ? BRIDGE_KEYS : BUILD_KEYS;
   for (const key of REFUSED_KEYS) if (value.has(key)) at.refuse(key);

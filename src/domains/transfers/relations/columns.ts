@@ -1,3 +1,4 @@
+import { isLongerThan } from '#platform/values/longer-than.ts';
 /**
  * A column of the archive. Each is declared once, with its name in the archive, its column here, and how to read an
  * untrusted value. Export selects the declared columns and import reads them. Import ignores everything else.
@@ -75,7 +76,7 @@ export const textOr = (key: string, otherwise: string, options: Options & { read
 const readText = (value: unknown, max: number): string | null => {
   if (value === null || value === undefined) return null;
   if (typeof value !== 'string') throw new Refused('is not a text');
-  if (value.length > max) throw new Refused(`is too long (maximum is ${max} characters)`);
+  if (isLongerThan(value, max)) throw new Refused(`is too long (maximum is ${max} characters)`);
   return value;
 };
 
