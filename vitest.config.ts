@@ -9,7 +9,7 @@ import Unreached from './test/support/unreached.ts';
 // Workers share the cache of compiled code with the hub (src/main.ts), so that each finds what an earlier process compiled.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/millrace');
 
-const KITS = ['test/graphql/**/*.test.ts', 'test/rest/**/*.test.ts'];
+const KITS = ['test/graphql/**/*.test.ts'];
 const SOAK = ['test/**/*.soak.test.ts'];
 /** The path for the results as JSON, which `.ci/run` reads. */
 const results = process.env.TEST_RESULTS;
@@ -36,8 +36,8 @@ export default defineConfig({
       // Long tests: crashes, sweeps, torture, browsers, third-party clients. Only `npm run test:soak` runs them, `npm test`
       // does not.
       { extends: true, test: { name: 'soak', include: together ? [] : SOAK } },
-      // These tests declare routes and types of their own, which the hub of another file must not see.
-      { extends: true, test: { name: 'kits', include: KITS, exclude: together ? [] : SOAK, isolate: true } },
+      // These tests add types to the schema, which the hub of another file must not have.
+      { extends: true, test: { name: 'kits', include: KITS, exclude: together ? [] : SOAK } },
     ],
     globalSetup: ['test/support/global-setup.ts'],
     // Generous, because test machines may be busy. A test that hangs is still found.

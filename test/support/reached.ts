@@ -73,11 +73,15 @@ observe(PostgresQueryCompiler.prototype, 'visitRaw', ([node]) => {
   reach(templateName(fragments));
 });
 
-const texts = new Set<string>();
+/** Texts without a name, and the names of prepared statements, which are compared much faster than their texts. */
+const sent = new Set<string>();
 
 observe(pg.Client.prototype, 'query', ([query]) => {
   const text = typeof query === 'string' ? query : field(query, 'text');
-  if (typeof text !== 'string' || texts.has(text)) return;
-  texts.add(text);
+  if (typeof text !== 'string') return;
+  const name = field(query, 'name');
+  const key = typeof name === 'string' ? name : text;
+  if (sent.has(key)) return;
+  sent.add(key);
   reach(statementTextName(text));
 });

@@ -12,14 +12,14 @@ const TORTURE = /^test\/torture\//;
  * Orders the test files. The slowest come first, so that no worker is left alone with one at the end.
  * Without earlier durations, the size of a file is used instead.
  *
- * Soak files come before the others, and files with their own worker come last: a worker is replaced whenever the next
+ * Soak files come before the others, and those of the project `kits` come last: a worker is replaced whenever the next
  * file belongs to another project, and each new worker imports the hub again.
  */
 export default class Sequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const known = readDurations();
     const rank = ({ project, moduleId }: TestSpecification): number =>
-      project.config.isolate ? 2 : moduleId.endsWith('.soak.test.ts') ? 0 : 1;
+      project.name === 'kits' ? 2 : moduleId.endsWith('.soak.test.ts') ? 0 : 1;
     const expected = ({ moduleId }: TestSpecification): number => {
       const path = pathOf(moduleId);
       return known.get(path) ?? statSync(moduleId).size * (TORTURE.test(path) ? 1_000 : GIT.test(path) ? 3 : 1);
