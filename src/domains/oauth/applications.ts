@@ -96,8 +96,8 @@ export const createApplication = async (
 
 /**
  * Changes the given attributes. Issued tokens stay valid, without the scopes that it loses: these do not come back. An
- * OAuth application can change only those that it created
- * itself. Otherwise it could redirect another application's users to itself.
+ * OAuth application can change only those that it created itself. Otherwise it could redirect another application's
+ * users to itself.
  *
  * @throws as `createApplication`, and `not_found`
  */

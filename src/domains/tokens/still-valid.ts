@@ -5,8 +5,9 @@ import { isUnexpired } from './model.ts';
 
 /**
  * Returns the indexes of the actors who could still authenticate as before: their token or session is neither revoked
- * nor expired, their token has kept its scopes, their account is open, their user has accepted the terms if that is enforced, and their flags for
- * administrators, auditors and external users are unchanged. Runs one statement for all actors.
+ * nor expired, their token has kept its scopes, their account is open, their user has accepted the terms if that is
+ * enforced, and their flags for administrators, auditors and external users are unchanged. Runs one statement for all
+ * actors.
  */
 export const stillValid = async (services: Services, actors: readonly Actor[]): Promise<ReadonlySet<number>> => {
   const valid = new Set<number>();
