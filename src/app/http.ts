@@ -226,10 +226,11 @@ const CHANGING: ReadonlySet<string> = new Set(['PUT', 'PATCH', 'DELETE']);
 
 /**
  * Whether the request may change something other than what its path named. Clients resolve `..` before they send a path:
- * the deletion of a label of that name, `/projects/1/labels/..`, arrives as `DELETE /projects/1/`.
+ * the deletion of a label of that name, `/projects/1/labels/..`, arrives as `DELETE /projects/1/`. Paths of other mounts
+ * may end with a slash.
  */
-const isShortened = ({ method, raw: { url = '' } }: FastifyRequest): boolean =>
-  CHANGING.has(method) && pathOf(url).endsWith('/');
+const isShortened = ({ method, raw: { url = '' }, routeOptions }: FastifyRequest): boolean =>
+  routeOptions.config.declared !== undefined && CHANGING.has(method) && pathOf(url).endsWith('/');
 
 /** 405 for a known path that lacks the method, else 404. */
 const noSuchRoute = (
