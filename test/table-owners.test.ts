@@ -263,7 +263,7 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
   },
   {
     file: 'domains/notes/commands.ts',
-    tables: [COMPUTED],
+    tables: ['issues', 'merge_requests'],
     why: 'A comment sets `updated_at` of the issue or merge request.',
   },
   {

@@ -159,6 +159,8 @@ describe('decompress_archive_file_timeout', () => {
       const unpacking = unpack({ ...ctx, services: { ...ctx.services, storage } }, ['x'], settings, new Set()).catch(
         (error: Error) => error.message,
       );
+      // The reader of archives is loaded first.
+      await until('the reader of archives', () => vi.getTimerCount() > 0);
       vi.advanceTimersByTime(seconds * 1_000);
       stream.end();
       return await unpacking;

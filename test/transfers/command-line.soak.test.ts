@@ -118,7 +118,12 @@ describe('the command line', () => {
     await app().hub.services.storage.write('tmp/uploads/again', Readable.from([whole]));
     await db
       .updateTable('project_imports')
-      .set({ status: 'failed', import_error: 'The import was canceled.', storage_key: 'tmp/uploads/again' })
+      .set({
+        status: 'failed',
+        import_error: 'The import was canceled.',
+        storage_key: 'tmp/uploads/again',
+        checkpoint: JSON.stringify({ repository: true, numbers: {} }),
+      })
       .where('project_id', '=', id)
       .execute();
     const { data } = await app()
