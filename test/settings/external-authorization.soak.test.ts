@@ -291,7 +291,7 @@ describe('external_authorization_service_enabled', () => {
     };
     const [unanswered, open] = [await scheduled(''), await scheduled('open')];
     await turnOn({ external_authorization_service_timeout: 0.2, external_authorization_service_default_label: 'slow' });
-    await expect(unanswered.run()).rejects.toThrow('the external authorization service has not answered');
+    await expect(unanswered.run()).rejects.toThrow('The external authorization service has not answered');
     // Other projects do not wait.
     await open.run();
     expect([await unanswered.isActive(), await open.isActive()]).toEqual([true, true]);

@@ -12,6 +12,7 @@ import { limitAction } from '#domains/settings/throttles.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
+import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { cancelAll } from './commands.ts';
 import { createPipeline, isRefusal, type NewPipeline } from './create.ts';
@@ -72,7 +73,8 @@ const createDownstream = async (hub: Context, bridge: JobRow, isLast: boolean): 
     return await tryDownstream(hub, bridge);
   } catch (error) {
     // `ConfigError`: its variables cannot be expanded.
-    const isFinal = error instanceof ConfigError || isRefusal(error) || (isLast && error instanceof DomainError);
+    const mayPass = error instanceof DomainError || error instanceof GitError;
+    const isFinal = error instanceof ConfigError || isRefusal(error) || (isLast && mayPass);
     if (!isFinal) throw error;
     hub.log.info({ err: error, bridge_job_id: bridge.id }, 'a bridge could not start its pipeline');
     return { failure: 'downstream_pipeline_creation_failed' };

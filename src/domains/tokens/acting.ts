@@ -1,12 +1,13 @@
 import { sql } from 'kysely';
 import type { Actor, Context } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { DomainError } from '#platform/errors.ts';
 import { actorFor } from './authentication.ts';
 
 /** Thrown when it is not known whether a user may enter a project now. A job that fails by it is retried. */
-export class AccessUnknown extends Error {
+export class AccessUnknown extends DomainError {
   constructor() {
-    super('the external authorization service has not answered');
+    super('unavailable', 'The external authorization service has not answered. Try again later.');
   }
 }
 
