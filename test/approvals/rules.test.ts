@@ -20,6 +20,22 @@ const protect = async (scene: Awaited<ReturnType<typeof makeScene>>, name: strin
 };
 
 describe('an approval rule of a project', () => {
+  it('accepts lists of approvers with commas, as forms send them', async () => {
+    const { maintainer, path, people } = await makeScene(app());
+    const made = await maintainer.post(`${path}/approval_rules`, {
+      name: 'Two',
+      approvals_required: 1,
+      user_ids: `${people.owner.id},${people.maintainer.id}`,
+      usernames: `${people.reporter.username},${people.maintainer.username}`,
+    });
+    expect(made.status).toBe(201);
+    expect(made.body.users).toEqual(
+      [people.owner, people.maintainer, people.reporter].map(({ id }) => expect.objectContaining({ id })),
+    );
+    const { body } = await maintainer.put(`${path}/approval_rules/${made.body.id}`, { user_ids: people.reporter.id });
+    expect(body.users).toEqual([expect.objectContaining({ id: people.reporter.id })]);
+  });
+
   it('is created, listed, read, changed and deleted, with events', async () => {
     const scene = await makeScene(app());
     const { maintainer, path, people } = scene;

@@ -133,6 +133,16 @@ describe('issues', () => {
     expect((await owner.post(`${path}/issues`, { title: 'first' })).body.iid).toBe(1);
   });
 
+  it('accepts assignees with commas, as forms send them', async () => {
+    const { path, owner, people } = await makeScene(app());
+    const made = await owner.post(`${path}/issues`, {
+      title: 'x',
+      assignee_ids: `${people.guest.id},${people.planner.id}`,
+    });
+    expect(made.status).toBe(201);
+    expect(made.body.assignees).toHaveLength(2);
+  });
+
   it('counts an emoji as one character of a title', async () => {
     const { path, owner, project } = await makeScene(app());
     const longest = '😀'.repeat(255);

@@ -2,7 +2,7 @@ import { getContainer } from '#domains/planning/container.ts';
 import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
-import { atLeastOneOf, boolean, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
+import { atLeastOneOf, boolean, commaList, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { createApprovalRule, deleteApprovalRule, updateApprovalRule } from './commands.ts';
@@ -25,14 +25,14 @@ const tag = 'Approvals';
 const id = idOrPath();
 const one = { id, approval_rule_id: integer() };
 
-const ids = () => list(integer(), { max: 1_000 }).nullish();
+const ids = () => commaList(integer(), { max: 1_000 }).nullish();
 const approvals_required = integer().describe('0 to 100.');
 
 /** The parameters of rules of groups, projects and merge requests. */
 const ruleInput = {
   rule_type: oneOf(WRITABLE_TYPES).optional().describe('Follows from the approvers if it is left out.'),
   user_ids: ids(),
-  usernames: list(text({ max: 255 }), { max: 1_000 })
+  usernames: commaList(text({ max: 255 }), { max: 1_000 })
     .nullish()
     .describe('Added to `user_ids`.'),
   group_ids: ids(),

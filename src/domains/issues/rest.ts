@@ -18,7 +18,6 @@ import {
   hash,
   idOrPath,
   integer,
-  list,
   oneOf,
   text,
 } from '#rest/params.ts';
@@ -69,7 +68,7 @@ const paging = { keyset: { created_at: 'time', updated_at: 'time', title: 'text'
 
 const planning = {
   assignee_id: integer().nullish(),
-  assignee_ids: list(integer(), { max: 200 }).nullish(),
+  assignee_ids: commaList(integer(), { max: 200 }).nullish(),
   milestone_id: integer().nullish(),
   labels: labels().nullish(),
   due_date: date().nullish(),
