@@ -153,6 +153,33 @@ describe('a commit made without git', () => {
     expect(await runGit(directory, 'rev-list', '--count', 'main')).toBe('20');
   });
 
+  it('has all its objects, even if git loses one when it moves them into their folders', async () => {
+    const script = join(bench.folder, 'losing-git');
+    const lost = join(bench.folder, 'lost');
+    const root = join(bench.folder, 'losing');
+    await writeFile(
+      script,
+      `#!/bin/sh
+git "$@" || exit
+case "$*" in *unpack-objects*) [ -e '${lost}' ] || find '${root}/a/b.git/objects' -path '*/??/*' -type f |
+  head -n 1 | tee '${lost}' | xargs rm;; esac\n`,
+    );
+    await chmod(script, 0o755);
+    const git = createGit({ root, log: createLogger('silent'), gitBinary: script });
+    await git.init('a/b.git', 'main');
+    await git.commitFiles('a/b.git', {
+      branch: 'main',
+      parent: null,
+      message: 'Change',
+      author: ada,
+      committer: ada,
+      files: ['1', '2', '3'].map((name) => ({ action: 'create' as const, path: name, content: name })),
+    });
+    await git.close();
+    expect(await readFile(lost, 'utf8')).not.toBe('');
+    await runGit(join(root, 'a/b.git'), 'fsck', '--strict');
+  });
+
   it('takes one process once the repository is in use, and no process for branches', async () => {
     const script = join(bench.folder, 'counting-git');
     const log = join(bench.folder, 'commands');

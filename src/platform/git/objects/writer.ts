@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { deflate, deflateSync } from 'node:zlib';
 import { STRICT } from '../http/smart-http.ts';
@@ -32,10 +34,21 @@ export const writeObjects = async (
   objects: readonly NewObject[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<void> => {
-  const blobs = objects.filter(({ type }) => type === 'blob').length;
-  const config = blobs > FEW_BLOBS ? [] : ['core.fsyncMethod=fsync'];
-  await runner.run(path, ['unpack-objects', '-q', STRICT], { env, config, input: packOf(objects) });
+  const unpack = (some: readonly NewObject[], config: readonly string[]) =>
+    runner.run(path, ['unpack-objects', '-q', STRICT], { env, config, input: packOf(some) });
+  const isBatch = objects.filter(({ type }) => type === 'blob').length > FEW_BLOBS;
+  await unpack(objects, isBatch ? [] : ONE_BY_ONE);
+  if (!isBatch || env.GIT_OBJECT_DIRECTORY !== undefined) return;
+  // git moves a batch into its folders, and ignores the failure if a repack removes one of them at that moment. Objects
+  // that a pack has are absent too, and git skips them.
+  const absent = objects.filter((object) => !existsSync(looseFile(runner.directory(path), oidOf(object))));
+  if (absent.length > 0) await unpack(absent, ONE_BY_ONE);
 };
+
+const ONE_BY_ONE = ['core.fsyncMethod=fsync'];
+
+const looseFile = (repository: string, oid: string): string =>
+  join(repository, 'objects', oid.slice(0, 2), oid.slice(2));
 
 const TYPES = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
 
