@@ -1,14 +1,19 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { deflate, deflateSync } from 'node:zlib';
+import { mapLimit } from '../../concurrency/map-limit.ts';
 import { STRICT } from '../http/smart-http.ts';
 import type { Runner } from '../process/runner.ts';
 
 export interface NewObject {
   readonly type: 'commit' | 'tree' | 'blob' | 'tag';
   readonly content: Buffer;
+}
+
+export interface IdentifiedObject extends NewObject {
+  readonly oid: string;
 }
 
 /** Below this size, compressing takes less time than handing the work to another thread. */
@@ -31,7 +36,7 @@ const FEW_BLOBS = 2;
 export const writeObjects = async (
   runner: Runner,
   path: string,
-  objects: readonly NewObject[],
+  objects: readonly IdentifiedObject[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<void> => {
   const unpack = (some: readonly NewObject[], config: readonly string[]) =>
@@ -41,14 +46,18 @@ export const writeObjects = async (
   if (!isBatch || env.GIT_OBJECT_DIRECTORY !== undefined) return;
   // git moves a batch into its folders, and ignores the failure if a repack removes one of them at that moment. Objects
   // that a pack has are absent too, and git skips them.
-  const absent = objects.filter((object) => !existsSync(looseFile(runner.directory(path), oidOf(object))));
-  if (absent.length > 0) await unpack(absent, ONE_BY_ONE);
+  const directory = join(runner.directory(path), 'objects');
+  const absent = await mapLimit(objects, FILES_AT_ONCE, async (object) =>
+    access(join(directory, object.oid.slice(0, 2), object.oid.slice(2))).then(
+      () => [],
+      () => [object],
+    ),
+  );
+  if (absent.flat().length > 0) await unpack(absent.flat(), ONE_BY_ONE);
 };
 
 const ONE_BY_ONE = ['core.fsyncMethod=fsync'];
-
-const looseFile = (repository: string, oid: string): string =>
-  join(repository, 'objects', oid.slice(0, 2), oid.slice(2));
+const FILES_AT_ONCE = 4;
 
 const TYPES = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
 

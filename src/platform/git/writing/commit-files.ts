@@ -4,7 +4,7 @@ import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { formatTree, isTree, nameOf, type RawEntry, TREE_MODE, typeOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
-import { type NewObject, oidOf, writeObjects } from '../objects/writer.ts';
+import { type IdentifiedObject, type NewObject, oidOf, writeObjects } from '../objects/writer.ts';
 import type { Runner } from '../process/runner.ts';
 import { validOid } from '../ref-names.ts';
 import type { FilesCommit, Git } from '../types.ts';
@@ -33,7 +33,7 @@ export const createCommitFiles = (
     ];
     const made: NewObject = { type: 'commit', content: Buffer.from(`${lines.join('\n')}\n\n${message}`) };
     const oid = oidOf(made);
-    const all = [...written, made];
+    const all = [...written, { ...made, oid }];
     if (judge || foreign !== null || commit.files.some(({ path }) => checkedFile(path) !== null)) {
       await inQuarantine(
         runner,
@@ -70,16 +70,12 @@ export const createCommitFiles = (
   };
 };
 
-interface PlannedObject extends NewObject {
-  readonly oid: string;
-}
-
 /** Applies the changes to the tree of the parent. Returns the new tree and its new objects. */
 const plannedTree = async (
   trees: TreeReader,
   path: string,
   { parent, files }: Pick<FilesCommit, 'parent' | 'files'>,
-): Promise<{ readonly tree: string; readonly objects: readonly PlannedObject[] }> => {
+): Promise<{ readonly tree: string; readonly objects: readonly IdentifiedObject[] }> => {
   // Checks the paths, even for the first commit.
   const names = pathsOf(files);
   const standing = parent === null ? new Map<string, RawEntry>() : await trees.find(path, parent, names);
@@ -87,7 +83,7 @@ const plannedTree = async (
     files,
     new Map([...standing].map(([name, entry]) => [name, { ...entry, type: typeOf(entry) }])),
   );
-  const objects: PlannedObject[] = [];
+  const objects: IdentifiedObject[] = [];
   const add = (object: NewObject): string => {
     const oid = oidOf(object);
     objects.push({ ...object, oid });

@@ -24,11 +24,11 @@ export const createTagObjects = (
     );
     const oid = oidOf({ type: 'tag', content });
     if (!judge) {
-      await writeObjects(runner, path, [{ type: 'tag', content }]);
+      await writeObjects(runner, path, [{ type: 'tag', content, oid }]);
       return oid;
     }
     return inQuarantine(runner, path, async ({ env }) => {
-      await writeObjects(runner, path, [{ type: 'tag', content }], env);
+      await writeObjects(runner, path, [{ type: 'tag', content, oid }], env);
       await judge(oid, createNewObjects(runner, objects, path, env));
       return oid;
     });
