@@ -122,6 +122,65 @@ describe('a fork that allows collaboration', () => {
     });
   });
 
+  it('takes cherry-picks, reverts and changelogs of them', async () => {
+    const { fork, own, maintainer, reporter } = await makeFork();
+    const [picked] = (await maintainer.get(`${own}/repository/commits?ref_name=mine`)).body;
+    await commit(app().as(fork.owner), own, 'other', 'other.txt');
+    const [other] = (await maintainer.get(`${own}/repository/commits?ref_name=other`)).body;
+    const at = (action: string, { id }: { id: string } = other) => `${own}/repository/commits/${id}/${action}`;
+    for (const client of [reporter, app().as(await app().make.user())]) {
+      expect((await client.post(at('cherry_pick'), { branch: 'mine' })).status).toBe(403);
+      expect((await client.post(at('revert', picked), { branch: 'mine' })).status).toBe(403);
+      expect((await client.post(`${own}/repository/changelog`, { version: '1.0.0', branch: 'mine' })).status).toBe(403);
+    }
+    expect((await app().anonymous.post(at('cherry_pick'), { branch: 'mine' })).status).toBe(401);
+    expect((await maintainer.post(at('cherry_pick', picked), { branch: 'other' })).status).toBe(403);
+    expect((await maintainer.post(at('revert'), { branch: 'other' })).status).toBe(403);
+    expect((await maintainer.post(at('cherry_pick'), { branch: 'mine', dry_run: true })).body).toEqual({
+      dry_run: 'success',
+    });
+    const done = await maintainer.post(at('cherry_pick'), { branch: 'mine' });
+    expect([done.status, done.body.title]).toEqual([201, 'Change other.txt']);
+    const undone = await maintainer.post(at('revert', done.body), { branch: 'mine' });
+    expect([undone.status, undone.body.title]).toEqual([201, 'Revert "Change other.txt"']);
+    const log = { version: '1.0.0', from: picked.id };
+    expect((await maintainer.post(`${own}/repository/changelog`, { ...log, branch: 'mine' })).status).toBe(200);
+    expect((await maintainer.post(`${own}/repository/changelog`, { ...log, branch: 'other' })).status).toBe(403);
+  });
+
+  it('shows in its branches who may push to them', async () => {
+    const { fork, own, maintainer, reporter, contributor, at, owner, project } = await makeFork();
+    const query = `query ($path: ID!) { project(fullPath: $path) { repository {
+      branches { nodes { name canPush } } branch(name: "mine") { canPush } } } }`;
+    const pushable = async (client: typeof maintainer) => {
+      const { body } = await client.get(`${own}/repository/branches`);
+      const rest = body.filter(({ can_push }: { can_push: boolean }) => can_push);
+      const one = (await client.get(`${own}/repository/branches/mine`)).body.can_push;
+      const { repository } = (await client.graphql(query, { path: fork.path_with_namespace })).data.project;
+      const graphql = repository.branches.nodes.filter(({ canPush }: { canPush: boolean }) => canPush);
+      const names = rest.map(({ name }: { name: string }) => name);
+      expect(graphql.map(({ name }: { name: string }) => name)).toEqual(names);
+      expect([one, repository.branch.canPush]).toEqual([names.includes('mine'), names.includes('mine')]);
+      return names;
+    };
+    expect(await pushable(contributor)).toEqual(['main', 'mine', 'other']);
+    expect(await pushable(maintainer)).toEqual(['mine']);
+    expect(await pushable(reporter)).toEqual([]);
+    expect(await pushable(app().anonymous)).toEqual([]);
+    await owner.put(at, { state_event: 'close' });
+    expect(await pushable(maintainer)).toEqual([]);
+    await owner.put(at, { state_event: 'reopen' });
+    await contributor.post(`${own}/protected_branches`, { name: 'mine', push_access_level: 0 });
+    expect(await pushable(maintainer)).toEqual([]);
+    expect(await pushable(contributor)).toEqual(['main', 'other']);
+    const { data } = await contributor.graphql(
+      `query ($path: ID!) { project(fullPath: $path) { mergeRequest(iid: "1") {
+        userPermissions { pushToSourceBranch } } } }`,
+      { path: project.path_with_namespace },
+    );
+    expect(data.project.mergeRequest.userPermissions).toEqual({ pushToSourceBranch: false });
+  });
+
   it('takes none where the author does not allow it, and none to protected branches', async () => {
     const { contributor, fork, own, people, at } = await makeFork({ allow_collaboration: false });
     expect(await push(fork, people.maintainer, 'first')).toContain('403');

@@ -76,8 +76,8 @@ export const requestRebase = async (
 const requireRewritable = async (ctx: Context, row: MergeRequestRow): Promise<void> => {
   const source = row.source_project_id === null ? null : await findProject(ctx, { id: row.source_project_id });
   const protections = source && (await readProtections(ctx, source.id));
-  const isCollaborator = source !== null && ((await onlyBranches(ctx, source))?.has(row.source_branch) ?? false);
-  if (!source || !protections || !(isCollaborator || mayPushTo(ctx, source, protections, row.source_branch))) {
+  const only = source && (await onlyBranches(ctx, source));
+  if (!source || !protections || !mayPushTo(ctx, source, { protections, only }, row.source_branch)) {
     throw forbidden('Cannot push to source branch');
   }
   const rules = matching(protections.branches, row.source_branch);

@@ -48,7 +48,7 @@ export const createBranch = async (
   const made = { name: update.ref, oid: newOid, peeledOid: newOid, message: null };
   // The first branch gets its protection with the push.
   const protectionsOf = project.empty_repo ? readProtections : async () => policy.protections;
-  return only(await completeBranches(ctx, project, [made], protectionsOf));
+  return only(await completeBranches(ctx, project, [made], { protectionsOf }));
 };
 
 const beginRepository = (ctx: Context, project: ProjectRow, branch: string) =>

@@ -6,7 +6,7 @@ import { type InProject, READS_GIT } from './graphql/refs.ts';
 import { RepositoryRef } from './graphql/repository.ts';
 import { type Commit, commitWebUrl } from './model.ts';
 
-export { batchedProtections } from './graphql/refs.ts';
+export { batchedProtections, mayPushToBatched } from './graphql/refs.ts';
 export { RepositoryRef } from './graphql/repository.ts';
 
 const CommitTrailer = builder.objectRef<{ readonly key: string; readonly value: string }>('CommitTrailer').implement({

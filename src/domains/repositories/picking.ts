@@ -1,8 +1,8 @@
-import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import type { ChangeToApply } from '#platform/git/types.ts';
+import { requirePush } from './collaboration.ts';
 import { getCommit } from './commits.ts';
 import { branchRef, type Commit } from './model.ts';
 import { callerIdentity, requireMove, writeRef } from './writing.ts';
@@ -53,7 +53,7 @@ const apply = async (
   action: 'cherry-pick' | 'revert',
   changeOf: (commit: Commit) => Promise<Change>,
 ): Promise<Commit | null> => {
-  requireAbility(ctx, project, 'push_code');
+  await requirePush(ctx, project);
   if (message !== undefined && message.trim() === '') throw badParameters('message is empty');
   const { git } = ctx.services;
   const commit = await getCommit(ctx, project, sha);

@@ -1,6 +1,6 @@
 import { PRIVATE, REPORTER } from '#domains/access/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { can, type JudgedProject } from '#domains/projects/policy.ts';
+import type { JudgedProject } from '#domains/projects/policy.ts';
 import { defaultProtection } from '#domains/projects/protection.ts';
 import { refusalOfBranchName, refusalOfTagDeletion, refusalsOfObjects } from '#domains/push-rules/judge.ts';
 import type { PushRule } from '#domains/push-rules/model.ts';
@@ -94,14 +94,17 @@ export const firstBranch = (project: ProjectRow, updates: readonly RefUpdate[]):
   return created.includes(project.default_branch ?? '') ? project.default_branch : (created[0] ?? null);
 };
 
-/** Returns whether the caller may push to the branch as far as protection goes. For branch records. */
+/**
+ * Returns whether the caller may change the branch as far as protection and collaboration go. `only` are the
+ * `onlyBranches` of the caller.
+ */
 export const mayPushTo = (
   ctx: Pick<Context, 'actor'>,
   project: JudgedProject,
-  protections: Protections,
+  { protections, only }: { readonly protections: Protections; readonly only: ReadonlySet<string> | null },
   branch: string,
 ): boolean => {
-  if (!can(ctx, project, 'push_code')) return false;
+  if (only && !only.has(branch)) return false;
   const rules = matching(protections.branches, branch);
   return rules.length === 0 || isGranted(ctx, project.access_level, rules, 'push', protections.callersGroups);
 };

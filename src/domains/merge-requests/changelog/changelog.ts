@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
+import { requirePush } from '#domains/repositories/collaboration.ts';
 import { createCommit } from '#domains/repositories/commit-changes.ts';
 import { listCommits } from '#domains/repositories/commits.ts';
 import { getFile, readWhole } from '#domains/repositories/files.ts';
@@ -75,7 +76,7 @@ export const addToChangelog = async (
   input: ChangelogInput,
   target: ChangelogTarget,
 ): Promise<string> => {
-  requireAbility(ctx, project, 'push_code');
+  await requirePush(ctx, project);
   const { version } = input;
   const branch = target.branch ?? project.default_branch ?? '';
   const section = await changelogSection(ctx, project, { ...input, to: input.to ?? `refs/heads/${branch}` });

@@ -1,10 +1,9 @@
 import { loadProject } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
-import { batchedProtections } from '#domains/repositories/graphql.ts';
+import { batchedProtections, mayPushToBatched } from '#domains/repositories/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
 import { branchesByMergeRequestIds } from '../branches.ts';
-import { branchesToCollaborateOnByIds } from '../collaboration.ts';
 import { loadHeadPipeline, loadMergeability, MergeRequestPermissions, MergeRequestRef } from '../graphql.ts';
 import { defaultMessages } from '../merging/default-messages.ts';
 import { mayMerge } from '../policy.ts';
@@ -12,7 +11,6 @@ import { mayMerge } from '../policy.ts';
 // The fields that a frontend shows beside its button to merge.
 
 const loadBranches = loader(branchesByMergeRequestIds);
-const loadCollaboration = loader(branchesToCollaborateOnByIds);
 
 /** A git process for each repository of a list. */
 const READS_REFS = { nullable: false, extensions: { cost: 5 } } as const;
@@ -93,10 +91,7 @@ builder.objectField(MergeRequestPermissions, 'pushToSourceBranch', (t) =>
     nullable: false,
     resolve: async ({ row }, _args, ctx) => {
       const source = row.source_project_id === null ? null : await loadProject(ctx, row.source_project_id);
-      if (source === null) return false;
-      if (can(ctx, source, 'push_code')) return true;
-      if (!row.allow_collaboration) return false;
-      return (await loadCollaboration(ctx, source.id))?.has(row.source_branch) ?? false;
+      return source !== null && mayPushToBatched(ctx, source, row.source_branch);
     },
   }),
 );

@@ -10,7 +10,7 @@ import { CommitRef } from '../graphql.ts';
 import { scheduleMergedBranchesDeletion } from '../merged-branches.ts';
 import { type Branch, branchWebUrl } from '../model.ts';
 import { completeBranches, getBranch, listBranches, listBranchNames } from '../queries/branches.ts';
-import { type InProject, inProject, pageOfRefs, projectAt, protectionsAhead, READS_GIT } from './refs.ts';
+import { type InProject, inProject, pageOfRefs, projectAt, pushRightsAhead, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
 const MAX_NAMES = 1_000;
@@ -66,11 +66,11 @@ builder.objectFields(RepositoryRef, (t) => ({
       },
       resolve: (project, args, ctx, info) =>
         connection(args, info, async (page) => {
-          const protectionsOf = protectionsAhead(ctx, project);
+          const rights = pushRightsAhead(ctx, project);
           const filter = { search: args.search ?? undefined, regex: args.regex ?? undefined };
           const list = await listBranches(ctx, project, filter);
           const complete = async (refs: readonly Ref[]) =>
-            inProject(project, await completeBranches(ctx, project, refs, protectionsOf));
+            inProject(project, await completeBranches(ctx, project, refs, rights));
           return pageOfRefs(page, list, complete, (name) => name);
         }),
     },
@@ -82,7 +82,7 @@ builder.objectFields(RepositoryRef, (t) => ({
     ...READS_GIT,
     args: { name: t.arg.string({ required: true }) },
     resolve: async (project, { name }, ctx) => {
-      const branch = await orNull(getBranch(ctx, project, name, protectionsAhead(ctx, project)));
+      const branch = await orNull(getBranch(ctx, project, name, pushRightsAhead(ctx, project)));
       return branch && { ...branch, project };
     },
   }),

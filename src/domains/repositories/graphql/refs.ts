@@ -1,17 +1,34 @@
+import type { JudgedProject } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { type ListPage, type PageWanted, pageOf } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { collaborationBranches, onlyBranches } from '../collaboration.ts';
 import type { RepositoryProject } from '../model.ts';
+import { mayPushTo } from '../policy.ts';
 import { protectionsByProjects, type ReadProtections, readProtections } from '../protections.ts';
 
 const loadProtections = loader(protectionsByProjects);
+const loadCollaboration = loader(collaborationBranches);
 
 /** Reads the protections of the projects of a list together. */
 export const batchedProtections: ReadProtections = async (ctx, projectId) =>
   (await loadProtections(ctx, projectId)) ?? readProtections(ctx, projectId);
+
+/** Returns whether the caller may push to the branch. Reads the rights for the projects of a list together. */
+export const mayPushToBatched = async (
+  ctx: Context,
+  project: JudgedProject & Pick<ProjectRow, 'id'>,
+  branch: string,
+): Promise<boolean> => {
+  const [protections, only] = await Promise.all([
+    batchedProtections(ctx, project.id),
+    onlyBranches(ctx, project, loadCollaboration),
+  ]);
+  return mayPushTo(ctx, project, { protections, only }, branch);
+};
 
 /**
  * Starts reading the protections at once, so that those of all repositories on a page are read in one statement. Later,
@@ -21,6 +38,13 @@ export const protectionsAhead = (ctx: Context, { id }: Pick<ProjectRow, 'id'>): 
   const reading = loadProtections(ctx, id);
   reading.catch(() => {}); // reported to the caller that awaits it, if any
   return async () => (await reading) ?? readProtections(ctx, id);
+};
+
+/** The same for all that decides who may push to branches. */
+export const pushRightsAhead = (ctx: Context, project: RepositoryProject) => {
+  const reading = onlyBranches(ctx, project, loadCollaboration);
+  reading.catch(() => {}); // as above
+  return { protectionsOf: protectionsAhead(ctx, project), onlyBranchesOf: () => reading };
 };
 
 /** A row with what its fields read of the project. */

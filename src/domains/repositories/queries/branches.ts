@@ -4,6 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
 import type { Ref } from '#platform/git/types.ts';
+import { onlyBranches } from '../collaboration.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern, type RepositoryProject } from '../model.ts';
 import { mayPushTo } from '../policy.ts';
 import { developersMay, matching, type ReadProtections, readProtections } from '../protections.ts';
@@ -41,23 +42,30 @@ export const listBranches = async (
   return listOfRows(found, (ref) => ref.name.slice(BRANCHES.length), order === 'name' ? compareBytes : undefined);
 };
 
+/** How the rights to push are read: alone, or batched with other projects. */
+interface ReadPushRights {
+  readonly protectionsOf?: ReadProtections;
+  readonly onlyBranchesOf?: typeof onlyBranches;
+}
+
 /** Reads the commits and details of branches, in one pass for a whole page. */
 export const completeBranches = async (
   ctx: Context,
   project: RepositoryProject,
   refs: readonly Ref[],
-  protectionsOf: ReadProtections = readProtections,
+  { protectionsOf = readProtections, onlyBranchesOf = onlyBranches }: ReadPushRights = {},
 ): Promise<Branch[]> => {
   if (refs.length === 0) return [];
   const { git } = ctx.services;
   const head = project.default_branch === null ? null : branchRef(project.default_branch);
-  const [headOid, commits, protections] = await Promise.all([
+  const [headOid, commits, protections, only] = await Promise.all([
     refs.find((ref) => ref.name === head)?.oid ?? (head && git.resolve(project.disk_path, head)),
     git.readCommits(
       project.disk_path,
       refs.map((ref) => ref.oid),
     ),
     protectionsOf(ctx, project.id),
+    onlyBranchesOf(ctx, project),
   ]);
   const tips = commits.map(({ id }) => id);
   const merged = headOid ? await git.containedIn(project.disk_path, headOid, tips) : new Set<string>();
@@ -77,7 +85,7 @@ export const completeBranches = async (
         default: ref.name === head,
         developers_can_push: developersMay(rules, 'push'),
         developers_can_merge: developersMay(rules, 'merge'),
-        can_push: mayPushTo(ctx, project, protections, name),
+        can_push: mayPushTo(ctx, project, { protections, only }, name),
       },
     ];
   });
@@ -88,10 +96,10 @@ export const getBranch = async (
   ctx: Context,
   project: RepositoryProject,
   name: string,
-  protectionsOf?: ReadProtections,
+  reads?: ReadPushRights,
 ): Promise<Branch> => {
   requireAbility(ctx, project, 'read_code');
-  const branch = await findBranch(ctx, project, name, protectionsOf);
+  const branch = await findBranch(ctx, project, name, reads);
   if (!branch) throw notFound('Branch');
   return branch;
 };
@@ -101,13 +109,13 @@ const findBranch = async (
   ctx: Context,
   project: RepositoryProject,
   name: string,
-  protectionsOf?: ReadProtections,
+  reads?: ReadPushRights,
 ): Promise<Branch | null> => {
   const ref = branchRef(name);
   const oid = await ctx.services.git.resolve(project.disk_path, ref);
   if (oid === null) return null;
   const found = [{ name: ref, oid, peeledOid: oid, message: null }];
-  const [branch = null] = await completeBranches(ctx, project, found, protectionsOf);
+  const [branch = null] = await completeBranches(ctx, project, found, reads);
   return branch;
 };
 
