@@ -1,3 +1,5 @@
+import { dateOf } from './time.ts';
+
 /**
  * The errors that a domain may throw. A domain never names an HTTP status: `rest/errors.ts` and `graphql/errors.ts`
  * each map every code once (reference: conventions §1).
@@ -103,8 +105,17 @@ export const conflict = (message = '409 Conflict', fields?: FieldErrors) =>
 export const unprocessable = (message: string, fields?: FieldErrors) =>
   new DomainError('unprocessable', message, fields ? { fields } : {});
 
-/** The caller wants to delete an older state of the resource: it has changed since. */
-export const modified = () => new DomainError('modified', '412 Precondition Failed');
+/**
+ * Refuses to delete a row that has changed after `since`. Without `since` there is no condition. The caller has locked
+ * or deleted the row in its transaction.
+ *
+ * @throws DomainError `modified`
+ */
+export const requireUnchanged = (row: { readonly updated_at: string }, since: Date | null | undefined): void => {
+  // Callers know the time in whole seconds: HTTP dates have no fractions.
+  if (since && dateOf(row.updated_at).setMilliseconds(0) > since.getTime())
+    throw new DomainError('modified', '412 Precondition Failed');
+};
 
 /** The caller has made too many requests, or has too many running operations. */
 export const tooManyRequests = (retryAfterSeconds: number) =>

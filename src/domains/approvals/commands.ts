@@ -29,11 +29,16 @@ export const updateApprovalRule = (
   });
 };
 
-/** Deletes a rule of a group or project. @throws DomainError `unauthenticated`, `forbidden`, `not_found` */
-export const deleteApprovalRule = async (ctx: Context, given: Container, id: number): Promise<void> => {
+/** Deletes a rule of a group or project. @throws DomainError `unauthenticated`, `forbidden`, `not_found`, `modified` */
+export const deleteApprovalRule = async (
+  ctx: Context,
+  given: Container,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   requireAdministration(ctx, given);
   await ctx.transaction(async (tx) => {
     const container = await lockForAdministration(tx, given);
-    await removeRule(tx, container, await getRule(tx, ownerOf(container), id));
+    await removeRule(tx, container, await getRule(tx, ownerOf(container), id), unchangedSince);
   });
 };

@@ -4,6 +4,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { createApprovalRule, deleteApprovalRule, updateApprovalRule } from './commands.ts';
 import { configureProjectApprovals, updateApprovalSettings } from './configuring.ts';
@@ -108,10 +109,11 @@ const groupRules: readonly Route[] = [
     path: '/groups/:id/approval_rules/:approval_rule_id',
     tag,
     summary: 'Delete an approval rule of a group',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id: at, approval_rule_id }) =>
-      deleteApprovalRule(ctx, await getContainer(ctx, 'group', at), approval_rule_id),
+    run: async (ctx, { id: at, approval_rule_id }, http) =>
+      deleteApprovalRule(ctx, await getContainer(ctx, 'group', at), approval_rule_id, unmodifiedSince(http)),
   }),
 ];
 
@@ -173,10 +175,11 @@ const projectRules: readonly Route[] = [
     path: '/projects/:id/approval_rules/:approval_rule_id',
     tag,
     summary: 'Delete an approval rule of a project',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id: at, approval_rule_id }) =>
-      deleteApprovalRule(ctx, await getContainer(ctx, 'project', at), approval_rule_id),
+    run: async (ctx, { id: at, approval_rule_id }, http) =>
+      deleteApprovalRule(ctx, await getContainer(ctx, 'project', at), approval_rule_id, unmodifiedSince(http)),
   }),
 ];
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { invalid, requireValid, tooLong } from '#platform/errors.ts';
+import { invalid, requireUnchanged, requireValid, tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { type ApproverChanges, approversAfter } from './approvers.ts';
 import { approvalRuleCreated, approvalRuleDeleted, approvalRuleUpdated } from './events.ts';
@@ -103,8 +103,19 @@ export const changeRule = async (
   return rule;
 };
 
-export const removeRule = async (tx: Tx, place: RulePlace, rule: ApprovalRule): Promise<void> => {
-  await tx.db.deleteFrom('approval_rules').where('id', '=', rule.id).execute();
+/** @throws DomainError `modified` */
+export const removeRule = async (
+  tx: Tx,
+  place: RulePlace,
+  rule: ApprovalRule,
+  unchangedSince: Date | null,
+): Promise<void> => {
+  const gone = await tx.db
+    .deleteFrom('approval_rules')
+    .where('id', '=', rule.id)
+    .returning('updated_at')
+    .executeTakeFirst();
+  if (gone) requireUnchanged(gone, unchangedSince);
   tx.emit(approvalRuleDeleted, { ...about(place, rule), payload: described(rule) });
 };
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ContainerOrInstance, OwnerAddress } from '#domains/planning/container.ts';
 import { ownerColumns } from '#domains/planning/container.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badParameters, invalid, requireValid } from '#platform/errors.ts';
+import { badParameters, invalid, requireUnchanged, requireValid } from '#platform/errors.ts';
 import { ciVariableCreated, ciVariableDeleted, ciVariableUpdated } from './events.ts';
 import {
   type CiVariableRow,
@@ -96,12 +96,18 @@ export const updateVariable = async (
   });
 };
 
-/** @throws DomainError as `getVariable` */
-export const deleteVariable = async (ctx: Context, place: OwnerAddress, name: VariableName): Promise<CiVariableRow> => {
+/** @throws DomainError as `getVariable`, `modified` */
+export const deleteVariable = async (
+  ctx: Context,
+  place: OwnerAddress,
+  name: VariableName,
+  unchangedSince: Date | null = null,
+): Promise<CiVariableRow> => {
   const seen = await getVariableOwner(ctx, place);
   return ctx.transaction(async (tx) => {
     const owner = await lockVariableOwner(tx, seen);
     const row = await variableIn(tx.db, owner, name);
+    requireUnchanged(row, unchangedSince);
     await tx.db.deleteFrom('ci_variables').where('id', '=', row.id).execute();
     tx.emit(ciVariableDeleted, { ...variableScope(owner, row.id), payload: described(row) });
     return row;

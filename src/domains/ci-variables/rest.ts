@@ -1,6 +1,7 @@
 import { readPage } from '#platform/paging.ts';
 import { boolean, hash, idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createVariable, deleteVariable, updateVariable } from './commands.ts';
 import { VARIABLE_TYPES } from './model.ts';
 import { getVariable, listVariables } from './queries.ts';
@@ -86,10 +87,11 @@ const variableRoutes = (
     path: `${path}/:key`,
     tag,
     summary: `Delete a variable of a ${kind}`,
+    refusals: MODIFIED,
     input: { id: idOrPath(), key, filter },
     response: null,
-    run: async (ctx, { id, key, filter }) => {
-      await deleteVariable(ctx, { kind, id }, { key, ...filter });
+    run: async (ctx, { id, key, filter }, http) => {
+      await deleteVariable(ctx, { kind, id }, { key, ...filter }, unmodifiedSince(http));
     },
   }),
 ];
@@ -145,10 +147,11 @@ export const routes: readonly Route[] = [
     tag,
     summary: 'Delete a variable of the instance',
     admin: true,
+    refusals: MODIFIED,
     input: { key },
     response: null,
-    run: async (ctx, name) => {
-      await deleteVariable(ctx, INSTANCE, name);
+    run: async (ctx, name, http) => {
+      await deleteVariable(ctx, INSTANCE, name, unmodifiedSince(http));
     },
   }),
 ];

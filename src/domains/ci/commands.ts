@@ -4,7 +4,7 @@ import { givenProblemOf } from '#domains/ci-variables/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { badRequest, forbidden, invalid, notFound, requireUnchanged, tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { requireNotArchived, withoutArchived } from './archived.ts';
 import { pipelineDeleted, pipelineRenamed } from './events.ts';
@@ -262,15 +262,21 @@ export const renamePipeline = async (
 /**
  * Deletes a pipeline with its jobs, and its child pipelines. Owners only.
  *
- * @throws DomainError as `getPipeline`, `requireAbility(remove_pipeline)`
+ * @throws DomainError as `getPipeline`, `requireAbility(remove_pipeline)`, `modified`
  */
-export const deletePipeline = async (ctx: Context, project: ProjectRow, id: number): Promise<void> => {
+export const deletePipeline = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   await getPipeline(ctx, project, id);
   requireAbility(ctx, project, 'remove_pipeline');
   const ids = await childrenOf(ctx, id);
   await ctx.transaction(async (tx) => {
     const pipeline = await lockPipeline(tx, id);
     if (!pipeline) throw notFound('Pipeline');
+    requireUnchanged(pipeline, unchangedSince);
     const { rows: groups } = await sql<{ id: number }>`
       select distinct resource_group_id as id from jobs
       where pipeline_id = any (${ids}::bigint[]) and resource_group_id is not null`.execute(tx.db);

@@ -4,7 +4,7 @@ import { requireCreateNote } from '#domains/notes/policy.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound } from '#platform/errors.ts';
+import { forbidden, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { awardEmojiCreated, awardEmojiRemoved } from './events.ts';
 import { type Awardable, type AwardRow, emojiName, idOf, kindOf } from './model.ts';
@@ -36,14 +36,20 @@ export const addAward = async (ctx: Context, awardable: Awardable, given: string
   }
 };
 
-/** Removes the caller's own emoji; administrators can remove any. @throws DomainError `not_found`, `forbidden` */
-export const removeAward = async (ctx: Context, awardable: Awardable, id: number): Promise<AwardRow> => {
+/** Removes the caller's own emoji; administrators can remove any. @throws DomainError `not_found`, `forbidden`, `modified` */
+export const removeAward = async (
+  ctx: Context,
+  awardable: Awardable,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<AwardRow> => {
   const award = await getAward(ctx, awardable, id);
   if (!ctx.actor.isAdmin && award.user_id !== requireUser(ctx)) throw forbidden();
   requireAbility(ctx, awardable.noteable.project, 'create_note');
   return ctx.transaction(async (tx) => {
     const gone = await tx.db.deleteFrom('award_emoji').where('id', '=', id).returningAll().executeTakeFirst();
     if (!gone) throw notFound('Award Emoji');
+    requireUnchanged(gone, unchangedSince);
     tx.emit(awardEmojiRemoved, await about(tx, awardable, gone));
     return gone;
   });

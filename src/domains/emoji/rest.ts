@@ -9,6 +9,7 @@ import { isoTime } from '#platform/time.ts';
 import { only } from '#platform/values/only.ts';
 import { idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { addAward, removeAward } from './commands.ts';
 import { type Awardable, type AwardRow, awardableType, idOf, kindOf } from './model.ts';
 import { getAward, getAwardable, listAwards } from './queries.ts';
@@ -71,8 +72,8 @@ const list = async (ctx: Context, awardable: Awardable, wanted: PageRequest) => 
   return { ...rest, items: await toAwards(ctx, awardable, items) };
 };
 
-const remove = async (ctx: Context, awardable: Awardable, id: number): Promise<void> => {
-  await removeAward(ctx, awardable, id);
+const remove = async (ctx: Context, awardable: Awardable, id: number, since: Date | null): Promise<void> => {
+  await removeAward(ctx, awardable, id, since);
 };
 
 /** The routes of issues and merge requests differ only in their place. Comment routes also have the comment's id. */
@@ -86,7 +87,7 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
   const lists = { tag, auth: 'optional', paging: 'offset', item: awardRecord } as const;
   const gets = { method: 'GET', tag, auth: 'optional', response: awardRecord } as const;
   const posts = { method: 'POST', tag, description: NAME, response: awardRecord } as const;
-  const deletes = { method: 'DELETE', tag, response: null } as const;
+  const deletes = { method: 'DELETE', tag, refusals: MODIFIED, response: null } as const;
   return [
     listRoute({
       ...lists,
@@ -147,14 +148,14 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
       path: one,
       summary: `Remove an emoji from ${what}`,
       input: { ...place, ...award },
-      run: async (ctx, { award_id, ...at }) => remove(ctx, await find(ctx, at), award_id),
+      run: async (ctx, { award_id, ...at }, http) => remove(ctx, await find(ctx, at), award_id, unmodifiedSince(http)),
     }),
     route({
       ...deletes,
       path: oneOfNote,
       summary: `Remove an emoji from a comment on ${what}`,
       input: { ...notePlace, ...award },
-      run: async (ctx, { award_id, ...at }) => remove(ctx, await find(ctx, at), award_id),
+      run: async (ctx, { award_id, ...at }, http) => remove(ctx, await find(ctx, at), award_id, unmodifiedSince(http)),
     }),
   ];
 };

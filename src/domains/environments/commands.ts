@@ -5,7 +5,15 @@ import { isComplete } from '#domains/ci/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, DomainError, forbidden, invalid, notFound, requireValid } from '#platform/errors.ts';
+import {
+  badRequest,
+  DomainError,
+  forbidden,
+  invalid,
+  notFound,
+  requireUnchanged,
+  requireValid,
+} from '#platform/errors.ts';
 import { deploymentsByIds, getDeployment } from './deployments.ts';
 import { deploymentDeleted, environmentDeleted } from './events.ts';
 import {
@@ -58,10 +66,16 @@ export const updateEnvironment = (
     return changeEnvironment(tx, project, before, { ...given, tier: given.tier ?? before.tier });
   });
 
-/** Deletes an environment that is stopped, with its deployments. @throws as `updateEnvironment`, `forbidden` */
-export const deleteEnvironment = async (ctx: Context, project: ProjectRow, id: number): Promise<void> => {
+/** Deletes an environment that is stopped, with its deployments. @throws as `updateEnvironment`, `forbidden`, `modified` */
+export const deleteEnvironment = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   await withLocked(ctx, project, id, async (tx, row) => {
     if (row.state !== 'stopped') throw forbidden('Environment must be stopped first');
+    requireUnchanged(row, unchangedSince);
     await tx.db.deleteFrom('environments').where('id', '=', id).execute();
     emitEnvironment(tx, project, environmentDeleted, row);
   });
@@ -206,9 +220,14 @@ export const updateDeployment = async (
 /**
  * Deletes a deployment that is neither running nor the last one of its environment.
  *
- * @throws DomainError as `getDeployment`, `requireAbility(admin_pipeline)`, `bad_request`
+ * @throws DomainError as `getDeployment`, `requireAbility(admin_pipeline)`, `bad_request`, `modified`
  */
-export const deleteDeployment = async (ctx: Context, project: ProjectRow, id: number): Promise<void> => {
+export const deleteDeployment = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   const { environment_id } = await getDeployment(ctx, project, id);
   requireAbility(ctx, project, 'admin_pipeline');
   await ctx.transaction(async (tx) => {
@@ -217,6 +236,7 @@ export const deleteDeployment = async (ctx: Context, project: ProjectRow, id: nu
     if (!row || !environment) throw notFound('Deployment');
     if (row.status === 'running') throw badRequest('Cannot destroy running deployment');
     if (environment.last_deployment_id === id) throw badRequest('Deployment currently deployed to environment');
+    requireUnchanged(row, unchangedSince);
     await emitDeployment(tx, project, deploymentDeleted, row);
     await tx.db.deleteFrom('deployments').where('id', '=', id).execute();
   });

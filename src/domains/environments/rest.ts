@@ -7,6 +7,7 @@ import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   createDeployment,
   createEnvironment,
@@ -132,10 +133,11 @@ const environmentRoutes: readonly Route[] = [
     tag,
     summary: 'Delete a stopped environment with its deployments',
     jobTokens: true,
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, environment_id }) => {
-      await deleteEnvironment(ctx, await getProject(ctx, id), environment_id);
+    run: async (ctx, { id, environment_id }, http) => {
+      await deleteEnvironment(ctx, await getProject(ctx, id), environment_id, unmodifiedSince(http));
     },
   }),
   route({
@@ -253,10 +255,11 @@ const deploymentRoutes: readonly Route[] = [
     summary: 'Delete a deployment',
     jobTokens: true,
     description: 'Neither a running one, nor the last of its environment.',
+    refusals: MODIFIED,
     input: deployment,
     response: null,
-    run: async (ctx, { id, deployment_id }) => {
-      await deleteDeployment(ctx, await getProject(ctx, id), deployment_id);
+    run: async (ctx, { id, deployment_id }, http) => {
+      await deleteDeployment(ctx, await getProject(ctx, id), deployment_id, unmodifiedSince(http));
     },
   }),
 ];

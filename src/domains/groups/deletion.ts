@@ -4,7 +4,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar } from '#domains/users/avatar.ts';
 import { beforeProjectsAreDeleted } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, notFound } from '#platform/errors.ts';
+import { badRequest, notFound, requireUnchanged } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type GroupPayload, groupDeleted, groupMarkedForDeletion, groupRestored } from './events.ts';
 import { groupPayload, groupScope } from './payload.ts';
@@ -17,6 +17,8 @@ export interface DeletionOptions {
   readonly permanentlyRemove?: boolean | undefined;
   /** The group's own path, as confirmation of a permanent removal. A wrong path is always refused. */
   readonly fullPath?: string | undefined;
+  /** Keeps a group that has changed after this time. */
+  readonly unchangedSince?: Date | null | undefined;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface DeletionOptions {
  * at once. Repositories are removed in the background.
  *
  * @throws DomainError `not_found`; `forbidden`; `bad_request` if it is already marked, or if a permanent removal is
- *   requested and the group is not marked or the path does not match
+ *   requested and the group is not marked or the path does not match; `modified`
  */
 export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionOptions = {}): Promise<void> => {
   const found = await getGroup(ctx, id);
@@ -33,6 +35,7 @@ export const deleteGroup = async (ctx: Context, id: IdOrPath, options: DeletionO
   const { deletion_adjourned_period: days } = await getSettings(ctx);
   await ctx.transaction(async (tx) => {
     const group = await lockMark(tx, found);
+    requireUnchanged(group, options.unchangedSince);
     const isMarked = group.marked_for_deletion_on !== null;
     if (options.permanentlyRemove && !isMarked) throw badRequest('Group must be marked for deletion first.');
     if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== group.full_path) {

@@ -3,6 +3,7 @@ import { customAttributeRoutes } from '#domains/custom-attributes/rest.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { pictureRoute } from '#rest/picture-route.ts';
 import { route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { openGroupAvatar } from './avatar.ts';
 import { createGroup, transferGroup, updateGroup } from './commands.ts';
 import { deleteGroup, restoreGroup } from './deletion.ts';
@@ -63,10 +64,15 @@ export const routes = [
     status: 202,
     description:
       'If `deletion_adjourned_period` gives a delay, the group is only marked at first. With `permanently_remove` and its path in `full_path`, a marked group is removed at once.',
+    refusals: MODIFIED,
     input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
     response: acceptedRecord,
-    run: async (ctx, { id, permanently_remove, full_path }) => {
-      await deleteGroup(ctx, id, { permanentlyRemove: permanently_remove, fullPath: full_path });
+    run: async (ctx, { id, permanently_remove, full_path }, http) => {
+      await deleteGroup(ctx, id, {
+        permanentlyRemove: permanently_remove,
+        fullPath: full_path,
+        unchangedSince: unmodifiedSince(http),
+      });
       return accepted;
     },
   }),

@@ -3,7 +3,7 @@ import type { ContainerOrInstance, OwnerAddress } from '#domains/planning/contai
 import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import { provenance } from '#domains/tokens/origins.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { notFound } from '#platform/errors.ts';
+import { notFound, requireUnchanged } from '#platform/errors.ts';
 import { type HookAttributes, type KeyValue, problemsOf } from './attributes.ts';
 import {
   changeHook,
@@ -119,9 +119,14 @@ export const enableHook = async (ctx: Context, at: OwnerAddress, id: number): Pr
 /**
  * Deletes a hook with its deliveries. Deleting a missing hook is not an error.
  *
- * @throws `not_found` (Group, Project), `forbidden`
+ * @throws `not_found` (Group, Project), `forbidden`, `modified`
  */
-export const deleteHook = async (ctx: Context, at: OwnerAddress, id: number): Promise<void> => {
+export const deleteHook = async (
+  ctx: Context,
+  at: OwnerAddress,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   const seen = await getHookOwner(ctx, at);
   await ctx.transaction(async (tx) => {
     const owner = await lockHookOwner(tx, seen);
@@ -129,9 +134,11 @@ export const deleteHook = async (ctx: Context, at: OwnerAddress, id: number): Pr
       .deleteFrom('webhooks')
       .where('id', '=', id)
       .where(isOwnedBy(owner))
-      .returning(['id', 'namespace_id', 'project_id', 'name', 'url'])
+      .returning(['id', 'namespace_id', 'project_id', 'name', 'url', 'updated_at'])
       .executeTakeFirst();
-    if (hook) tx.emit(webhookDeleted, { ...hookScope(owner, hook.id), payload: hookPayload(hook) });
+    if (!hook) return;
+    requireUnchanged(hook, unchangedSince);
+    tx.emit(webhookDeleted, { ...hookScope(owner, hook.id), payload: hookPayload(hook) });
   });
 };
 

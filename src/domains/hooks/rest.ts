@@ -4,6 +4,7 @@ import { readPage } from '#platform/paging.ts';
 import type { Input } from '#rest/input.ts';
 import { boolean, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import type { HookAttributes } from './attributes.ts';
 import {
   createHook,
@@ -172,9 +173,10 @@ function commonRoutes(kind: ContainerKind, path: Path): Route[] {
       tag,
       summary: `Remove a hook from a ${kind}`,
       description: 'Deleting a missing hook is not an error.',
+      refusals: MODIFIED,
       input: hookInput,
       response: null,
-      run: (ctx, { id, hook_id }) => deleteHook(ctx, { kind, id }, hook_id),
+      run: (ctx, { id, hook_id }, http) => deleteHook(ctx, { kind, id }, hook_id, unmodifiedSince(http)),
     }),
     route({
       method: 'POST',

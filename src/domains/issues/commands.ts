@@ -17,7 +17,7 @@ import { can, requireAbility } from '#domains/projects/policy.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { conflict, forbidden, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, requireUnchanged, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
 import { checkAssignees } from './assignment.ts';
 import { issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
@@ -219,12 +219,18 @@ export const updateIssue = async (
   });
 };
 
-/** Deletes an issue with all its comments. For owners. @throws DomainError `forbidden` */
-export const deleteIssue = async (ctx: Context, seen: ProjectRow, given: IssueRow): Promise<void> => {
+/** Deletes an issue with all its comments. For owners. @throws DomainError `forbidden`, `modified` */
+export const deleteIssue = async (
+  ctx: Context,
+  seen: ProjectRow,
+  given: IssueRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   requireAbility(ctx, seen, 'remove_issue');
   await ctx.transaction(async (tx) => {
     const project = await lockProjectFor(tx, seen, 'remove_issue');
     const issue = await lockIssue(tx, project, given);
+    requireUnchanged(issue, unchangedSince);
     // Before the deletion, while labels and assignees are still known.
     await emitIssue(tx, issueDeleted, project, issue, {});
     await tx.db.deleteFrom('issues').where('id', '=', issue.id).execute();

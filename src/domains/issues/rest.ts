@@ -22,6 +22,7 @@ import {
   text,
 } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createIssue, deleteIssue, updateIssue } from './commands.ts';
 import { type IssueFilter, type Named, type NoneOrAny, reactionOf } from './lists/filter.ts';
 import { type IssueScope, listIssues, listIssuesOfMilestone } from './lists.ts';
@@ -212,11 +213,12 @@ export const routes = [
     path: '/projects/:id/issues/:issue_iid',
     tag,
     summary: 'Delete an issue',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, issue_iid }) => {
+    run: async (ctx, { id, issue_iid }, http) => {
       const project = await getProject(ctx, id);
-      await deleteIssue(ctx, project, await getIssue(ctx, project, issue_iid));
+      await deleteIssue(ctx, project, await getIssue(ctx, project, issue_iid), unmodifiedSince(http));
     },
   }),
 ] satisfies readonly Route[];

@@ -11,7 +11,7 @@ import { isTitleTaken, trimTitle } from '#domains/planning/titles.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { conflict, invalid, notFound } from '#platform/errors.ts';
+import { conflict, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
 import { readColor } from './colors.ts';
 import { type LabelPayload, labelCreated, labelDeleted, labelUpdated } from './events.ts';
 import { type LabelRow, labelsByTitles } from './queries.ts';
@@ -82,13 +82,19 @@ export const updateLabel = async (
 
 /**
  * Deletes a label of the container itself, and removes it from all issues and merge requests. @throws DomainError
- * `forbidden`
+ * `forbidden`, `modified`
  */
-export const deleteLabel = async (ctx: Context, seen: Container, given: LabelRow): Promise<void> => {
+export const deleteLabel = async (
+  ctx: Context,
+  seen: Container,
+  given: LabelRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   requireContainerAbility(ctx, seen, 'admin_label');
   await ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_label');
     const label = await lockLabel(tx, given.id);
+    requireUnchanged(label, unchangedSince);
     await tx.db.deleteFrom('labels').where('id', '=', label.id).execute();
     tx.emit(labelDeleted, { ...about(container, label), payload: payloadOf(label) });
   });

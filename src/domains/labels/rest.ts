@@ -6,6 +6,7 @@ import { type PageRequest, readPage } from '#platform/paging.ts';
 import type { Input } from '#rest/input.ts';
 import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createLabel, deleteLabel, updateLabel } from './commands.ts';
 import { promoteLabel } from './promotion.ts';
 import { getLabelAt, type LabelCounts, type LabelRow, labelCountsByIds, listLabels } from './queries.ts';
@@ -158,11 +159,12 @@ const changesOf = (kind: ContainerKind, at: `${Container}/labels/:name` | `${Con
     path: at,
     tag,
     summary: `Delete a label of a ${kind}`,
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, name }) => {
+    run: async (ctx, { id, name }, http) => {
       const { container, label } = await getLabelAt(ctx, kind, id, name, false);
-      await deleteLabel(ctx, container, label);
+      await deleteLabel(ctx, container, label, unmodifiedSince(http));
     },
   }),
 ];

@@ -6,7 +6,7 @@ import { actingOwners } from '#domains/access/roles.ts';
 import { unassignFromIssues } from '#domains/issues/unassign.ts';
 import { unassignFromMergeRequests } from '#domains/merge-requests/unassign.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, notFound } from '#platform/errors.ts';
+import { forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
 import { memberRemoved, memberUpdated } from './events.ts';
 import {
   checkInherited,
@@ -41,6 +41,8 @@ export interface RemovalOptions {
   readonly skipSubresources?: boolean | undefined;
   /** Unassigns the member from the issues and merge requests of the group or project. */
   readonly unassignIssuables?: boolean | undefined;
+  /** Keeps a membership that has changed after this time. */
+  readonly unchangedSince?: Date | null | undefined;
 }
 
 /**
@@ -117,7 +119,7 @@ export const updateMember = async (
  * Ends a membership. For a group, also ends those in groups and projects below it. Members can always remove
  * themselves.
  *
- * @throws DomainError `forbidden` (also for the last Owner of a group), `not_found`
+ * @throws DomainError `forbidden` (also for the last Owner of a group), `not_found`, `modified`
  */
 export const removeMember = async (
   ctx: Context,
@@ -134,6 +136,7 @@ export const removeMember = async (
     if (!row) throw notFound();
     if (!leaves) requireLevel(tx, source, row.access_level);
     await requireAnotherOwner(tx, source, row);
+    requireUnchanged(row, options.unchangedSince);
     await tx.db.deleteFrom('members').where('id', '=', row.id).execute();
     const below =
       source.kind === 'group' && !options.skipSubresources ? await removeBelow(tx, source.group.id, userId) : [];

@@ -7,6 +7,7 @@ import { badParameters, DomainError, notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, commaList, date, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { addMember, removeMember, updateMember } from './commands.ts';
 import { listMemberships, MEMBERSHIP_SOURCES } from './memberships.ts';
 import { groupSource, projectSource } from './model.ts';
@@ -123,12 +124,14 @@ const removalRoutes = [
     tag: 'Members',
     summary: 'Remove a member from a group',
     description: 'Also from the groups and projects below it, unless `skip_subresources` is true.',
+    refusals: MODIFIED,
     input: { ...removal, skip_subresources: boolean().optional() },
     response: null,
-    run: async (ctx, { id, user_id, skip_subresources, unassign_issuables }) =>
+    run: async (ctx, { id, user_id, skip_subresources, unassign_issuables }, http) =>
       removeMember(ctx, groupSource(await getGroup(ctx, id)), user_id, {
         skipSubresources: skip_subresources,
         unassignIssuables: unassign_issuables,
+        unchangedSince: unmodifiedSince(http),
       }),
   }),
   route({
@@ -136,10 +139,14 @@ const removalRoutes = [
     path: '/projects/:id/members/:user_id',
     tag: 'Members',
     summary: 'Remove a member from a project',
+    refusals: MODIFIED,
     input: removal,
     response: null,
-    run: async (ctx, { id, user_id, unassign_issuables }) =>
-      removeMember(ctx, projectSource(await getProject(ctx, id)), user_id, { unassignIssuables: unassign_issuables }),
+    run: async (ctx, { id, user_id, unassign_issuables }, http) =>
+      removeMember(ctx, projectSource(await getProject(ctx, id)), user_id, {
+        unassignIssuables: unassign_issuables,
+        unchangedSince: unmodifiedSince(http),
+      }),
   }),
 ];
 

@@ -1,8 +1,7 @@
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { modified } from '#platform/errors.ts';
-import { isoTime } from '#platform/time.ts';
+import { requireUnchanged } from '#platform/errors.ts';
 import { notifyBlocked } from './blocking/unblocking.ts';
 import { mergeRequestDeleted } from './events.ts';
 import { lockInProject } from './locking.ts';
@@ -26,9 +25,7 @@ export const deleteMergeRequest = async (
   await ctx.transaction(async (tx) => {
     const { project, row } = await lockInProject(tx, seen, given);
     requireAbility(tx, project, 'remove_merge_request');
-    // HTTP dates have whole seconds.
-    if (unchangedSince && new Date(isoTime(row.updated_at)).setMilliseconds(0) > unchangedSince.getTime())
-      throw modified();
+    requireUnchanged(row, unchangedSince);
     // Before the deletion, while labels and people are still known.
     await emitMergeRequest(tx, mergeRequestDeleted, project, row, {});
     await notifyBlocked(tx, [row.id]);

@@ -14,7 +14,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { invalid } from '#platform/errors.ts';
+import { invalid, requireUnchanged } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import {
   type MilestonePayload,
@@ -120,13 +120,19 @@ export const updateMilestone = async (
 
 /**
  * Deletes a milestone of the container. Its issues and merge requests stay, without a milestone. @throws DomainError
- * `forbidden`
+ * `forbidden`, `modified`
  */
-export const deleteMilestone = async (ctx: Context, seen: Container, given: MilestoneRow): Promise<void> => {
+export const deleteMilestone = async (
+  ctx: Context,
+  seen: Container,
+  given: MilestoneRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   requireContainerAbility(ctx, seen, 'admin_milestone');
   await ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_milestone');
     const milestone = await lockMilestone(tx, container, given.id);
+    requireUnchanged(milestone, unchangedSince);
     await tx.db.deleteFrom('milestones').where('id', '=', milestone.id).execute();
     tx.emit(milestoneDeleted, { ...about(container, milestone), payload: payloadOf(milestone) });
   });

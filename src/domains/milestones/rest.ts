@@ -5,6 +5,7 @@ import { type PageRequest, readPage } from '#platform/paging.ts';
 import type { Input } from '#rest/input.ts';
 import { atLeastOneOf, boolean, commaList, date, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createMilestone, deleteMilestone, promoteMilestone, updateMilestone } from './commands.ts';
 import { MILESTONE_STATE_EVENTS, MILESTONE_STATES } from './model.ts';
 import { getMilestoneAt, listMilestones } from './queries.ts';
@@ -113,11 +114,12 @@ const routesOf = (kind: ContainerKind, path: '/groups/:id' | '/projects/:id'): R
     path: `${path}/milestones/:milestone_id`,
     tag,
     summary: `Delete a milestone of a ${kind}`,
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, milestone_id }) => {
+    run: async (ctx, { id, milestone_id }, http) => {
       const { container, milestone } = await getMilestoneAt(ctx, kind, id, milestone_id);
-      await deleteMilestone(ctx, container, milestone);
+      await deleteMilestone(ctx, container, milestone, unmodifiedSince(http));
     },
   }),
 ];

@@ -4,7 +4,7 @@ import { OWNER } from '#domains/access/model.ts';
 import type { MergeRequestRow } from '#domains/merge-requests/queries.ts';
 import { type Changes, differences } from '#domains/planning/changes.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { forbidden, invalid, notFound, requireUnchanged, tooLong } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { findDiscussionStart } from './discussions.ts';
@@ -147,11 +147,17 @@ export const updateNote = async (
   });
 };
 
-/** Deletes the caller's own comment; Maintainers can delete any comment. @throws DomainError `forbidden` */
-export const deleteNote = async (ctx: Context, noteable: Commentable, given: NoteRow): Promise<void> => {
+/** Deletes the caller's own comment; Maintainers can delete any comment. @throws DomainError `forbidden`, `modified` */
+export const deleteNote = async (
+  ctx: Context,
+  noteable: Commentable,
+  given: NoteRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   if (!canDeleteNote(ctx, noteable.project, given)) throw forbidden();
   await ctx.transaction(async (tx) => {
     const note = await lockNote(tx, noteable, given.id);
+    requireUnchanged(note, unchangedSince);
     await withStatus(tx, noteable, () => tx.db.deleteFrom('notes').where('id', '=', note.id).execute());
     const now = await touch(tx, noteable);
     tx.emit(noteDeleted, { ...(await about(tx, now, note)), payload: payloadOf(now, note) });

@@ -5,7 +5,7 @@ import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { DraftNotes } from '#platform/db/tables.ts';
-import { badRequest, forbidden, notFound } from '#platform/errors.ts';
+import { badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
 import { type PreparedNote, prepareNote, readBody, writeNote } from './commands.ts';
 import { findDiscussionStart } from './discussions.ts';
 import type { Noteable } from './noteable.ts';
@@ -136,8 +136,20 @@ export const updateDraftNote = async (
   return row;
 };
 
-export const deleteDraftNote = async (ctx: Context, draft: DraftNoteRow): Promise<void> => {
-  await ctx.transaction((tx) => tx.db.deleteFrom('draft_notes').where('id', '=', draft.id).execute());
+/** @throws DomainError `modified` */
+export const deleteDraftNote = async (
+  ctx: Context,
+  draft: DraftNoteRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
+  await ctx.transaction(async (tx) => {
+    const gone = await tx.db
+      .deleteFrom('draft_notes')
+      .where('id', '=', draft.id)
+      .returning('updated_at')
+      .executeTakeFirst();
+    if (gone) requireUnchanged(gone, unchangedSince);
+  });
 };
 
 /**

@@ -5,6 +5,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { deleteNote, updateNote } from './commands.ts';
 import { comment } from './commenting.ts';
 import { getNoteable, type Noteable, type NoteableKind } from './noteable.ts';
@@ -108,11 +109,12 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       path: `/projects/:id/${path}/:noteable_iid/notes/:note_id`,
       tag,
       summary: `Delete a comment on ${what}`,
+      refusals: MODIFIED,
       input: one,
       response: null,
-      run: async (ctx, { note_id, ...place }) => {
+      run: async (ctx, { note_id, ...place }, http) => {
         const noteable = await find(ctx, place);
-        await deleteNote(ctx, noteable, await getNote(ctx, noteable, note_id));
+        await deleteNote(ctx, noteable, await getNote(ctx, noteable, note_id), unmodifiedSince(http));
       },
     }),
   ];

@@ -5,7 +5,7 @@ import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';
-import { forbidden, notFound, requireValid, tooLong } from '#platform/errors.ts';
+import { forbidden, notFound, requireUnchanged, requireValid, tooLong } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { removeApplications } from './ending.ts';
@@ -136,10 +136,19 @@ const narrowTokens = async (tx: Tx, { id, scopes }: Pick<ApplicationRow, 'id' | 
     where application_id = ${id} and revoked_at is null and not scopes <@ ${scopes}::text[]`.execute(tx.db);
 };
 
-/** Deletes the application with all its codes and tokens, and ends the credentials it created. @throws `not_found` */
-export const removeApplication = (ctx: Context, id: number): Promise<ApplicationRow> =>
+/**
+ * Deletes the application with all its codes and tokens, and ends the credentials it created.
+ *
+ * @throws `not_found`, `modified`
+ */
+export const removeApplication = (
+  ctx: Context,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<ApplicationRow> =>
   ctx.transaction(async (tx) => {
     const application = await getApplication(tx, id, { lock: true });
+    requireUnchanged(application, unchangedSince);
     await removeApplications(tx, [id]);
     return application;
   });

@@ -3,6 +3,7 @@ import { originShape, toOrigin } from '#domains/tokens/record.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, integer, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   type ApplicationRow,
   type CreatedApplication,
@@ -71,10 +72,11 @@ export const routes = [
     tag,
     summary: 'Delete an OAuth application with all its tokens',
     admin: true,
+    refusals: MODIFIED,
     input: { id: integer() },
     response: null,
-    run: async (ctx, { id }) => {
-      await removeApplication(ctx, id);
+    run: async (ctx, { id }, http) => {
+      await removeApplication(ctx, id, unmodifiedSince(http));
     },
   }),
   route({

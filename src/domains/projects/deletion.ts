@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, forbidden, notFound } from '#platform/errors.ts';
+import { badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
 import { definePort } from '#platform/port.ts';
 import { about, payloadOf } from './commands.ts';
@@ -26,6 +26,8 @@ export interface DeletionOptions {
   readonly permanentlyRemove?: boolean | undefined;
   /** The project's own path, as confirmation of a permanent removal. A wrong path is always refused. */
   readonly fullPath?: string | undefined;
+  /** Keeps a project that has changed after this time. */
+  readonly unchangedSince?: Date | null | undefined;
 }
 
 /**
@@ -35,7 +37,7 @@ export interface DeletionOptions {
  * it still exists.
  *
  * @throws DomainError `forbidden`; `bad_request` if it is already marked, or if a permanent removal is requested and
- *   the project is not marked or the path does not match
+ *   the project is not marked or the path does not match; `modified`
  */
 export const deleteProject = async (
   ctx: Context,
@@ -48,6 +50,7 @@ export const deleteProject = async (
   return ctx.transaction(async (tx) => {
     const project = await lockProject(tx, given.id);
     requireAbility(tx, project, 'remove_project');
+    requireUnchanged(project, options.unchangedSince);
     const isMarked = project.marked_for_deletion_on !== null;
     if (options.permanentlyRemove && !isMarked) throw badRequest('Project must be marked for deletion first.');
     if ((options.permanentlyRemove || options.fullPath !== undefined) && options.fullPath !== project.full_path) {

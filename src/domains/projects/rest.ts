@@ -9,6 +9,7 @@ import type { Context } from '#platform/context.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { readAttributes } from './attributes.ts';
 import { createProject, namespaceOfUser, setArchived, updateProject } from './commands.ts';
 import { deleteProject, restoreProject } from './deletion.ts';
@@ -118,12 +119,14 @@ export const routes = [
     status: 202,
     description:
       'If `deletion_adjourned_period` gives a delay, the project is only marked at first. With `permanently_remove` and its path in `full_path`, a marked project is removed at once.',
+    refusals: MODIFIED,
     input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
     response: accepted,
-    run: async (ctx, { id, permanently_remove, full_path }) => {
+    run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteProject(ctx, await getProject(ctx, id), {
         permanentlyRemove: permanently_remove,
         fullPath: full_path,
+        unchangedSince: unmodifiedSince(http),
       });
       return { message: '202 Accepted' as const };
     },

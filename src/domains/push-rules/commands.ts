@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
-import { notFound, requireValid, unprocessable } from '#platform/errors.ts';
+import { notFound, requireUnchanged, requireValid, unprocessable } from '#platform/errors.ts';
 import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
 import { FLAG_NAMES, PATTERN_NAMES, type PushRule, type PushRuleAttributes } from './model.ts';
 import { problemsOf } from './patterns.ts';
@@ -70,14 +70,19 @@ export const updatePushRule = async (
   });
 };
 
-/** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule` */
-export const deletePushRule = async (ctx: Context, at: PushRuleContainer): Promise<void> => {
+/** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule`, `modified` */
+export const deletePushRule = async (
+  ctx: Context,
+  at: PushRuleContainer,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   const seen = await getPushRuleContainer(ctx, at);
   await ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_push_rule');
     const { column, id } = ownerOf(container);
     const rule = await tx.db.deleteFrom('push_rules').where(column, '=', id).returningAll().executeTakeFirst();
     if (!rule) throw notFound('Push Rule');
+    requireUnchanged(rule, unchangedSince);
     tx.emit(pushRuleDeleted, { ...pushRuleScope(container, rule.id), payload: described(rule) });
   });
 };

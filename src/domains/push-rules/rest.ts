@@ -2,6 +2,7 @@ import type { ContainerKind } from '#domains/planning/container.ts';
 import { mapRecord } from '#platform/values/map-record.ts';
 import { boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createPushRule, deletePushRule, updatePushRule } from './commands.ts';
 import { FLAGS, MAX_FILE_SIZE, PATTERNS } from './model.ts';
 import { findPushRule, getPushRule } from './queries.ts';
@@ -42,9 +43,10 @@ const pushRuleRoutes = (kind: ContainerKind, path: '/groups/:id/push_rule' | '/p
       path,
       tag,
       summary: `Delete the push rule of a ${kind}`,
+      refusals: MODIFIED,
       input: { id: idOrPath() },
       response: null,
-      run: (ctx, { id }) => deletePushRule(ctx, { kind, id }),
+      run: (ctx, { id }, http) => deletePushRule(ctx, { kind, id }, unmodifiedSince(http)),
     }),
   ];
 };

@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { tagRef } from '#domains/repositories/model.ts';
 import { createTag } from '#domains/repositories/tags.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { badRequest, conflict } from '#platform/errors.ts';
+import { badRequest, conflict, requireUnchanged } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { checkLink, checkRelease, type NewLink } from './attributes.ts';
 import { releaseCreated, releaseDeleted, releaseUpdated } from './events.ts';
@@ -113,18 +113,34 @@ export const updateRelease = async (
   });
 };
 
-/** Deletes a release. Its tag stays. @throws DomainError `not_found`, `forbidden` */
-export const deleteRelease = async (ctx: Context, seen: ProjectRow, tag: string): Promise<void> => {
+/** Deletes a release. Its tag stays. @throws DomainError `not_found`, `forbidden`, `modified` */
+export const deleteRelease = async (
+  ctx: Context,
+  seen: ProjectRow,
+  tag: string,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   const release = await getRelease(ctx, seen, tag);
   await requireWrite(ctx, seen, tag);
-  await ctx.transaction(async (tx) => removeRelease(tx, await lockForWrite(tx, seen, tag), release));
+  await ctx.transaction(async (tx) => removeRelease(tx, await lockForWrite(tx, seen, tag), release, unchangedSince));
 };
 
-/** Deletes the release without checking permissions. */
-export const removeRelease = async (tx: Tx, project: ProjectRow, release: ReleaseRow): Promise<void> => {
+/** Deletes the release without checking permissions. @throws DomainError `modified` */
+export const removeRelease = async (
+  tx: Tx,
+  project: ProjectRow,
+  release: ReleaseRow,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   const event = await releaseEvent(tx, project, release);
-  const { numDeletedRows } = await tx.db.deleteFrom('releases').where('id', '=', release.id).executeTakeFirst();
-  if (numDeletedRows > 0n) tx.emit(releaseDeleted, event);
+  const gone = await tx.db
+    .deleteFrom('releases')
+    .where('id', '=', release.id)
+    .returning('updated_at')
+    .executeTakeFirst();
+  if (!gone) return;
+  requireUnchanged(gone, unchangedSince);
+  tx.emit(releaseDeleted, event);
 };
 
 const taken = () => conflict('Release already exists');

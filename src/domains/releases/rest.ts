@@ -4,6 +4,7 @@ import { notFound } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from './commands.ts';
 import { createLink, deleteLink, getLink, getLinkTarget, listLinks, updateLink } from './links.ts';
@@ -134,12 +135,13 @@ export const routes = [
     summary: 'Delete a release',
     description: 'Its tag stays. Returns the deleted release, which clients read.',
     jobTokens: true,
+    refusals: MODIFIED,
     input: one,
     response: releaseRecord,
-    run: async (ctx, { id, tag_name }) => {
+    run: async (ctx, { id, tag_name }, http) => {
       const project = await getProject(ctx, id);
       const record = await toRelease(ctx, project, await getRelease(ctx, project, tag_name), false);
-      await deleteRelease(ctx, project, tag_name);
+      await deleteRelease(ctx, project, tag_name, unmodifiedSince(http));
       return record;
     },
   }),

@@ -5,7 +5,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
-import { badParameters, badRequest, forbidden, notFound } from '#platform/errors.ts';
+import { badParameters, badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { aboutRunner, checkRunner, emitRunnerEvent, expiryOf, type RunnerAttributes, tidyTags } from './commands.ts';
 import { runnerDeleted, runnerTokenReset, runnerUpdated } from './events.ts';
@@ -54,13 +54,14 @@ export const updateRunner = async (ctx: Context, id: number, given: RunnerAttrib
 /**
  * Deletes a runner and ends its token. Only administrators delete a runner that serves several projects.
  *
- * @throws DomainError as `lockOwnRunner`
+ * @throws DomainError as `lockOwnRunner`, `modified`
  */
-export const deleteRunner = async (ctx: Context, id: number): Promise<void> =>
+export const deleteRunner = async (ctx: Context, id: number, unchangedSince: Date | null = null): Promise<void> =>
   ctx.transaction(async (tx) => {
     const runner = await lockOwnRunner(tx, id);
     const { projects = 0 } = (await countsOfRunners(tx, [id])).get(id) ?? {};
     if (projects > 1 && !tx.actor.isAdmin) throw forbidden('Runner associated with more than one project');
+    requireUnchanged(runner, unchangedSince);
     const place = await placeOfRunner(tx, runner);
     await tx.db.deleteFrom('runners').where('id', '=', id).execute();
     emitRunnerEvent(tx, runnerDeleted, runner, place);

@@ -7,7 +7,7 @@ import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { invalid, notFound, requireValid, tooManyRequests } from '#platform/errors.ts';
+import { invalid, notFound, requireUnchanged, requireValid, tooManyRequests } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
 import { isoTime } from '#platform/time.ts';
 import { nextRun } from './cron.ts';
@@ -129,12 +129,18 @@ export const takeOwnership = async (ctx: Context, project: ProjectRow, id: numbe
   });
 };
 
-/** @throws DomainError as `getSchedule`, `forbidden` for others than its owner and maintainers */
-export const deleteSchedule = async (ctx: Context, project: ProjectRow, id: number): Promise<ScheduleRow> => {
+/** @throws DomainError as `getSchedule`, `forbidden` for others than its owner and maintainers, `modified` */
+export const deleteSchedule = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<ScheduleRow> => {
   requireDelete(ctx, project, await getSchedule(ctx, project, id));
   return ctx.transaction(async (tx) => {
     const row = await lockSchedule(tx, project, id);
     requireDelete(tx, project, row);
+    requireUnchanged(row, unchangedSince);
     await tx.db.deleteFrom('pipeline_schedules').where('id', '=', id).execute();
     emitAbout(tx, project, pipelineScheduleDeleted, row);
     return row;

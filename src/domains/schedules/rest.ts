@@ -6,6 +6,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   createSchedule,
   createScheduleVariable,
@@ -106,10 +107,11 @@ export const routes: readonly Route[] = [
     path: '/projects/:id/pipeline_schedules/:pipeline_schedule_id',
     tag,
     summary: 'Delete a pipeline schedule',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, pipeline_schedule_id }) => {
-      await deleteSchedule(ctx, await getProject(ctx, id), pipeline_schedule_id);
+    run: async (ctx, { id, pipeline_schedule_id }, http) => {
+      await deleteSchedule(ctx, await getProject(ctx, id), pipeline_schedule_id, unmodifiedSince(http));
     },
   }),
   route({

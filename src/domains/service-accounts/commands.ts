@@ -11,7 +11,7 @@ import {
 import type { TokenRow } from '#domains/tokens/queries.ts';
 import { type BotAttributes, createServiceAccount, madeUpName, updateServiceAccount } from '#domains/users/bots.ts';
 import type { UserRow } from '#domains/users/queries.ts';
-import { removeAccount } from '#domains/users/removal.ts';
+import { removeAccount, type UserRemoval } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { serviceAccountCreated, serviceAccountDeleted, serviceAccountUpdated } from './events.ts';
 import { accountOf, administeredHolder, type Holder } from './queries.ts';
@@ -67,18 +67,18 @@ export const changeServiceAccount = (
  * Deletes a service account with its tokens. Its contributions move to the ghost user. With `hardDelete` they are
  * deleted, and so are the groups that nobody else owns.
  *
- * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group that stays
+ * @throws as `getServiceAccount`, `conflict` while it is the only owner of a group that stays, `modified`
  */
 export const removeServiceAccount = (
   ctx: Context,
   holder: Holder,
   id: number,
-  { hardDelete = false }: { readonly hardDelete?: boolean } = {},
+  { hardDelete = false, unchangedSince }: UserRemoval = {},
 ): Promise<void> =>
   changing(ctx, holder, async (tx, group) => {
     const user = await accountOf(tx, group, id);
     // The group is the caller's, even if the account owns it.
-    await removeAccount(tx, id, { hardDelete, keptGroupId: group?.id });
+    await removeAccount(tx, id, { hardDelete, keptGroupId: group?.id, unchangedSince });
     tx.emit(serviceAccountDeleted, serviceAccountEvent(user, group));
   });
 

@@ -6,6 +6,7 @@ import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
 import { readPage } from '#platform/paging.ts';
 import { boolean, commaList, date, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   addServiceAccount,
   changeServiceAccount,
@@ -91,9 +92,11 @@ export const routes: readonly Route[] = [
     summary: 'Delete a service account of a group',
     description:
       'Its contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that nobody else owns. Without it, 409 while it is the only owner of a group.',
+    refusals: MODIFIED,
     input: { ...account, hard_delete: boolean().default(false) },
     response: null,
-    run: (ctx, { id, user_id, hard_delete }) => removeServiceAccount(ctx, id, user_id, { hardDelete: hard_delete }),
+    run: (ctx, { id, user_id, hard_delete }, http) =>
+      removeServiceAccount(ctx, id, user_id, { hardDelete: hard_delete, unchangedSince: unmodifiedSince(http) }),
   }),
   listRoute({
     path: '/groups/:id/service_accounts/:user_id/personal_access_tokens',

@@ -3,7 +3,7 @@ import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { requireAdministrator } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { badRequest, invalid, notFound, requireValid, tooLong } from '#platform/errors.ts';
+import { badRequest, invalid, notFound, requireUnchanged, requireValid, tooLong } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { carryOutFew, lockTopics, moveFrom, takeName } from './moves.ts';
@@ -82,12 +82,13 @@ export const updateTopic = async (ctx: Context, id: number, input: TopicChanges)
 
 /**
  * Deletes a topic and removes it from all projects, in the background if there are many. @throws DomainError
- * `forbidden`, `not_found`
+ * `forbidden`, `not_found`, `modified`
  */
-export const deleteTopic = async (ctx: Context, id: number): Promise<void> => {
+export const deleteTopic = async (ctx: Context, id: number, unchangedSince: Date | null = null): Promise<void> => {
   requireAdministrator(ctx);
   await ctx.transaction(async (tx) => {
     const topic = await lockTopic(tx, id);
+    requireUnchanged(topic, unchangedSince);
     await moveFrom(tx, topic.name, null);
     await tx.db.deleteFrom('topics').where('id', '=', id).execute();
     removeAvatar(tx, topic.avatar_key);
@@ -120,7 +121,7 @@ const lockTopic = async (tx: Tx, id: number) => {
   await lockTopics(tx);
   const topic = await tx.db
     .selectFrom('topics')
-    .select(['id', 'name', 'avatar_key'])
+    .select(['id', 'name', 'avatar_key', 'updated_at'])
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();

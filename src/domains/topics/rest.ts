@@ -4,6 +4,7 @@ import { readPage } from '#platform/paging.ts';
 import { boolean, fileUpload, integer, text } from '#rest/params.ts';
 import { pictureRoute } from '#rest/picture-route.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { openTopicAvatar } from './avatar.ts';
 import { createTopic, deleteTopic, mergeTopics, updateTopic } from './commands.ts';
 import { getTopic, listTopics } from './queries.ts';
@@ -75,9 +76,10 @@ export const routes = [
     summary: 'Delete a topic',
     description: 'Removes it from all projects.',
     admin: true,
+    refusals: MODIFIED,
     input: { id },
     response: null,
-    run: (ctx, input) => deleteTopic(ctx, input.id),
+    run: (ctx, input, http) => deleteTopic(ctx, input.id, unmodifiedSince(http)),
   }),
   route({
     method: 'POST',

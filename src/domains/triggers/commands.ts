@@ -4,7 +4,7 @@ import { lockProjectFor } from '#domains/projects/locks.ts';
 import { type ProjectRow, projectScope } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound, tooLong } from '#platform/errors.ts';
+import { forbidden, invalid, notFound, requireUnchanged, tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { pipelineTriggerCreated, pipelineTriggerDeleted, pipelineTriggerUpdated } from './events.ts';
 import { MAX_DESCRIPTION, newTriggerToken, type TriggerRow } from './model.ts';
@@ -59,12 +59,18 @@ export const updateTrigger = async (
   });
 };
 
-/** @throws DomainError as `getTrigger` */
-export const deleteTrigger = async (ctx: Context, project: ProjectRow, id: number): Promise<void> => {
+/** @throws DomainError as `getTrigger`, `modified` */
+export const deleteTrigger = async (
+  ctx: Context,
+  project: ProjectRow,
+  id: number,
+  unchangedSince: Date | null = null,
+): Promise<void> => {
   await getTrigger(ctx, project, id);
   await ctx.transaction(async (tx) => {
     const row = await tx.db.deleteFrom('pipeline_triggers').where('id', '=', id).returningAll().executeTakeFirst();
     if (!row) throw notFound('Trigger');
+    requireUnchanged(row, unchangedSince);
     emitTrigger(tx, project, pipelineTriggerDeleted, row);
   });
 };

@@ -10,6 +10,7 @@ import { only } from '#platform/values/only.ts';
 import { hasOnlyTexts } from '#rest/only-texts.ts';
 import { anyHash, idOrPath, integer, text } from '#rest/params.ts';
 import { type Exchange, listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createTrigger, deleteTrigger, updateTrigger } from './commands.ts';
 import { type Firing, fireTrigger } from './firing.ts';
 import { shownToken, type TriggerRow } from './model.ts';
@@ -127,9 +128,11 @@ export const routes: readonly Route[] = [
     path: '/projects/:id/triggers/:trigger_id',
     tag,
     summary: 'Delete a pipeline trigger',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id, trigger_id }) => deleteTrigger(ctx, await getProject(ctx, id), trigger_id),
+    run: async (ctx, { id, trigger_id }, http) =>
+      deleteTrigger(ctx, await getProject(ctx, id), trigger_id, unmodifiedSince(http)),
   }),
   ...(['/projects/:id/trigger/pipeline', '/projects/:id/ref/:ref/trigger/pipeline'] as const).map((path) =>
     route({

@@ -19,7 +19,7 @@ import { hashPassword } from './password.ts';
 import { requireAdministrator } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
-import { removeAccount } from './removal.ts';
+import { removeAccount, type UserRemoval } from './removal.ts';
 import { setPassword } from './set-password.ts';
 
 export interface NewUser extends NewAccount, ApplicationProof {
@@ -133,15 +133,15 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
  * the ghost user. With `hardDelete` they are deleted, and so are the groups that nobody else owns. Administrators only, and
  * not for their own account. OAuth applications must send `current_password`.
  *
- * @throws `not_found`, `forbidden`, `conflict` while the user is the only owner of a group that stays
+ * @throws `not_found`, `forbidden`, `conflict` while the user is the only owner of a group that stays, `modified`
  */
 export const deleteUser = async (
   ctx: Context,
   id: number,
-  { hardDelete = false, ...proof }: ApplicationProof & { readonly hardDelete?: boolean } = {},
+  { hardDelete = false, unchangedSince, ...proof }: ApplicationProof & UserRemoval = {},
 ): Promise<void> => {
   requireAdministrator(ctx);
   await requireProofOfApplication(ctx, proof);
   if (id === ctx.actor.userId) throw forbidden('You cannot remove your own account');
-  await ctx.transaction((tx) => removeAccount(tx, id, { hardDelete }));
+  await ctx.transaction((tx) => removeAccount(tx, id, { hardDelete, unchangedSince }));
 };

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { lockOwners } from '#domains/access/commands.ts';
 import { groupsOwned, groupsOwnedAlone, groupsOwnedByNobodyElse } from '#domains/access/roles.ts';
 import type { Tx } from '#platform/context.ts';
-import { conflict, forbidden } from '#platform/errors.ts';
+import { conflict, forbidden, requireUnchanged } from '#platform/errors.ts';
 import { definePort } from '#platform/port.ts';
 import { requireAnotherAdministrator } from './accounts/administrators.ts';
 import { deleteContributions, moveContributions } from './accounts/ghost.ts';
@@ -30,10 +30,15 @@ export const deleteApplicationsOf = definePort<Tx, [ownerId: number], Promise<vo
 /** Removes groups at once that are deleted with their only Owner. Groups implement it. */
 export const removeGroups = definePort<Tx, [groupIds: readonly number[]], Promise<void>>('users.remove_groups');
 
-interface Removal {
+export interface UserRemoval {
   /** Deletes the user's contributions, and the groups that nobody else owns, not even somebody who is blocked. */
-  readonly hardDelete: boolean;
-  /** A group that stays even so. */
+  readonly hardDelete?: boolean;
+  /** Keeps a user who has changed after this time. */
+  readonly unchangedSince?: Date | null | undefined;
+}
+
+interface Removal extends UserRemoval {
+  /** A group that stays despite `hardDelete`. */
   readonly keptGroupId?: number | undefined;
 }
 
@@ -43,11 +48,16 @@ interface Removal {
  * checked the permission.
  *
  * @throws `not_found`, `forbidden` for internal accounts, `conflict` while the user is the only owner of a group that
- * stays
+ * stays, `modified`
  */
-export const removeAccount = async (tx: Tx, id: number, { hardDelete, keptGroupId }: Removal): Promise<void> => {
+export const removeAccount = async (
+  tx: Tx,
+  id: number,
+  { hardDelete = false, keptGroupId, unchangedSince }: Removal,
+): Promise<void> => {
   const user = await lockUser(tx, id);
   if (isInternal(user)) throw forbidden('Internal accounts cannot be removed');
+  requireUnchanged(user, unchangedSince);
   if (user.is_admin) await requireAnotherAdministrator(tx, id);
   if (hardDelete) await removeOwnGroups(tx, id, keptGroupId);
   if (await ownsGroupAlone(tx, id)) throw conflict('User cannot be removed while is the sole-owner of a group');

@@ -9,6 +9,7 @@ import { DomainError } from '#platform/errors.ts';
 import { readPage } from '#platform/paging.ts';
 import { allOrNoneOf, boolean, dateTime, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { changedInV5 } from '#rest/v5.ts';
 import { deleteIdentity } from './accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from './commands.ts';
@@ -188,9 +189,11 @@ export const routes = [
     description:
       "The user's contributions move to the ghost user. With `hard_delete` they are deleted, and so are the groups that nobody else owns. Without it, 409 while the user is the only owner of a group.",
     admin: true,
+    refusals: MODIFIED,
     input: { id: integer({ min: 0 }), hard_delete: boolean().default(false), current_password: currentPassword() },
     response: null,
-    run: (ctx, { id, hard_delete, ...proof }) => deleteUser(ctx, id, { hardDelete: hard_delete, ...proof }),
+    run: (ctx, { id, hard_delete, ...proof }, http) =>
+      deleteUser(ctx, id, { hardDelete: hard_delete, unchangedSince: unmodifiedSince(http), ...proof }),
   }),
   route({
     method: 'DELETE',

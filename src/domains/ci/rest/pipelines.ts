@@ -3,6 +3,7 @@ import { getProject } from '#domains/projects/queries.ts';
 import { hasOnlyTexts } from '#rest/only-texts.ts';
 import { anyHash, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { cancelPipeline, deletePipeline, getPipelineVariables, renamePipeline, retryPipeline } from '../commands.ts';
 import { createPipeline } from '../create.ts';
 import { pipelineRecord, toPipeline } from '../record.ts';
@@ -87,8 +88,10 @@ export const pipelineRoutes = [
     path: '/projects/:id/pipelines/:pipeline_id',
     tag,
     summary: 'Delete a pipeline with its jobs and child pipelines',
+    refusals: MODIFIED,
     input: ofPipeline,
     response: null,
-    run: async (ctx, { id, pipeline_id }) => deletePipeline(ctx, await getProject(ctx, id), pipeline_id),
+    run: async (ctx, { id, pipeline_id }, http) =>
+      deletePipeline(ctx, await getProject(ctx, id), pipeline_id, unmodifiedSince(http)),
   }),
 ] satisfies readonly Route[];

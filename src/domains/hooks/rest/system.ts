@@ -3,6 +3,7 @@ import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
 import { boolean, hash, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { createHook, deleteHook, updateHook } from '../commands.ts';
 import { testSystemHook } from '../manual/testing.ts';
 import { ALERT_STATUSES, alertStatus, BRANCH_FILTER_STRATEGIES } from '../model.ts';
@@ -153,8 +154,9 @@ export const systemRoutes = [
     tag,
     summary: 'Remove a system hook',
     description: 'For administrators. Deleting a missing hook is not an error.',
+    refusals: MODIFIED,
     input: { hook_id: integer() },
     response: null,
-    run: (ctx, { hook_id }) => deleteHook(ctx, SYSTEM, hook_id),
+    run: (ctx, { hook_id }, http) => deleteHook(ctx, SYSTEM, hook_id, unmodifiedSince(http)),
   }),
 ] satisfies readonly Route[];

@@ -3,6 +3,7 @@ import { newRuleInput, ruleChangeInput, withoutNulls } from '#domains/approvals/
 import { readPage } from '#platform/paging.ts';
 import { integer } from '#rest/params.ts';
 import { listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   createMergeRequestRule,
   deleteMergeRequestRule,
@@ -79,11 +80,12 @@ export const approvalRuleRoutes = [
     path: '/projects/:id/merge_requests/:merge_request_iid/approval_rules/:approval_rule_id',
     tag,
     summary: 'Delete an approval rule of a merge request',
+    refusals: MODIFIED,
     input: ofOne,
     response: null,
-    run: async (ctx, { id, merge_request_iid, approval_rule_id }) => {
+    run: async (ctx, { id, merge_request_iid, approval_rule_id }, http) => {
       const { project, row } = await find(ctx, id, merge_request_iid);
-      await deleteMergeRequestRule(ctx, project, row, approval_rule_id);
+      await deleteMergeRequestRule(ctx, project, row, approval_rule_id, unmodifiedSince(http));
     },
   }),
 ] satisfies readonly Route[];

@@ -2,7 +2,7 @@ import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { atLeastOneOf, boolean, commaList, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
-import { unmodifiedSince } from '#rest/unmodified.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { createMergeRequest, updateMergeRequest } from '../commands.ts';
 import { deleteMergeRequest } from '../deleting.ts';
@@ -112,7 +112,7 @@ export const writingRoutes = [
     tag,
     summary: 'Delete a merge request',
     description: 'For owners of the project and administrators.',
-    refusals: { 412: 'The merge request has changed since the time in the header `If-Unmodified-Since`.' },
+    refusals: MODIFIED,
     input: one,
     response: null,
     run: async (ctx, { id, merge_request_iid }, http) => {

@@ -69,15 +69,16 @@ export const updateMergeRequestRule = (
     changeRule(tx, place, await getRule(tx, { merge_request_id: row.id }, id), changes),
   );
 
-/** Deletes a rule of the merge request. @throws DomainError as `createMergeRequestRule` */
+/** Deletes a rule of the merge request. @throws DomainError as `createMergeRequestRule`, `modified` */
 export const deleteMergeRequestRule = (
   ctx: Context,
   project: ProjectRow,
   row: MergeRequestRow,
   id: number,
+  unchangedSince: Date | null = null,
 ): Promise<void> =>
   inMergeRequest(ctx, project, row, async (tx, place) =>
-    removeRule(tx, place, await getRule(tx, { merge_request_id: row.id }, id)),
+    removeRule(tx, place, await getRule(tx, { merge_request_id: row.id }, id), unchangedSince),
   );
 
 const inMergeRequest = async <T>(

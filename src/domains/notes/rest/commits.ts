@@ -7,6 +7,7 @@ import { readPage } from '#platform/paging.ts';
 import { only } from '#platform/values/only.ts';
 import { allOrNoneOf, dateTime, hash, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { deleteNote, updateNote } from '../commands.ts';
 import { createCommitComment } from '../commits.ts';
 import { completeDiscussions, getDiscussion, getNoteIn, listDiscussions } from '../discussions.ts';
@@ -199,11 +200,12 @@ export const commitRoutes = [
     path: '/projects/:id/repository/commits/:sha/discussions/:discussion_id/notes/:note_id',
     tag,
     summary: 'Delete a comment of a discussion on a commit',
+    refusals: MODIFIED,
     input: oneNote,
     response: null,
-    run: async (ctx, { discussion_id, note_id, ...place }) => {
+    run: async (ctx, { discussion_id, note_id, ...place }, http) => {
       const commit = await find(ctx, place);
-      await deleteNote(ctx, commit, await getNoteIn(ctx, commit, discussion_id, note_id));
+      await deleteNote(ctx, commit, await getNoteIn(ctx, commit, discussion_id, note_id), unmodifiedSince(http));
     },
   }),
 ] satisfies readonly Route[];

@@ -6,6 +6,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, dateTime, exclusive, idOrPath, integer, text } from '#rest/params.ts';
 import { type Exchange, listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { deleteNote, updateNote } from '../commands.ts';
 import { type Commented, comment, startThread } from '../commenting.ts';
 import { completeDiscussions, getDiscussion, getNoteIn, listDiscussions } from '../discussions.ts';
@@ -119,11 +120,12 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests'): Route[
       path: `${one}/notes/:note_id`,
       tag,
       summary: `Delete a comment of a discussion on ${what}`,
+      refusals: MODIFIED,
       input: oneNote,
       response: null,
-      run: async (ctx, { discussion_id, note_id, ...place }) => {
+      run: async (ctx, { discussion_id, note_id, ...place }, http) => {
         const noteable = await find(ctx, place);
-        await deleteNote(ctx, noteable, await getNoteIn(ctx, noteable, discussion_id, note_id));
+        await deleteNote(ctx, noteable, await getNoteIn(ctx, noteable, discussion_id, note_id), unmodifiedSince(http));
       },
     }),
   ];

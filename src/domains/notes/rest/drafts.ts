@@ -5,6 +5,7 @@ import type { IdOrPath } from '#platform/id-or-path.ts';
 import { readPage } from '#platform/paging.ts';
 import { atLeastOneOf, boolean, idOrPath, integer, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   createDraftNote,
   type DraftNoteRow,
@@ -125,10 +126,11 @@ export const draftRoutes = [
     path: `${all}/:draft_note_id`,
     tag,
     summary: 'Delete a draft note',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { draft_note_id, ...place }) => {
-      await deleteDraftNote(ctx, await getDraftNote(ctx, await find(ctx, place), draft_note_id));
+    run: async (ctx, { draft_note_id, ...place }, http) => {
+      await deleteDraftNote(ctx, await getDraftNote(ctx, await find(ctx, place), draft_note_id), unmodifiedSince(http));
     },
   }),
   route({

@@ -6,7 +6,7 @@ import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
-import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
 import { branchProtected, branchProtectionUpdated, branchUnprotected } from '../events.ts';
 import { type ProtectedBranch, readProtectedBranches } from '../protected-branches.ts';
 import { isGranted, readProtections } from '../protections.ts';
@@ -164,14 +164,24 @@ export const updateProtectedBranch = async (
   });
 };
 
-/** Removes a protection. Its own levels must allow that. @throws DomainError `forbidden`, `not_found` */
-export const unprotectBranch = async (ctx: Context, given: ProjectRow, name: string): Promise<ProtectedBranch> => {
+/** Removes a protection. Its own levels must allow that. @throws DomainError `forbidden`, `not_found`, `modified` */
+export const unprotectBranch = async (
+  ctx: Context,
+  given: ProjectRow,
+  name: string,
+  unchangedSince: Date | null = null,
+): Promise<ProtectedBranch> => {
   requireAbility(ctx, given, 'admin_protected_branch');
   return ctx.transaction(async (tx) => {
     const project = await lockProjectFor(tx, given, 'admin_protected_branch');
     const before = await named(tx, project, name);
     await requireUnprotect(tx, project, before, 'you are not allowed to unprotect this branch');
-    await tx.db.deleteFrom('protected_branches').where('id', '=', before.id).execute();
+    const gone = await tx.db
+      .deleteFrom('protected_branches')
+      .where('id', '=', before.id)
+      .returning('updated_at')
+      .executeTakeFirstOrThrow();
+    requireUnchanged(gone, unchangedSince);
     tx.emit(branchUnprotected, { ...aboutProtection(project), payload: { id: before.id, name } });
     return before;
   });

@@ -3,6 +3,7 @@ import { readPage } from '#platform/paging.ts';
 import type { Input } from '#rest/input.ts';
 import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import {
   getProtectedBranch,
   listProtectedBranches,
@@ -106,10 +107,11 @@ export const protectedBranchRoutes = [
     path: '/projects/:id/protected_branches/:name',
     tag,
     summary: 'Unprotect a branch or wildcard',
+    refusals: MODIFIED,
     input: { id, name: text() },
     response: null,
-    run: async (ctx, { id, name }) => {
-      await unprotectBranch(ctx, await getProject(ctx, id), name);
+    run: async (ctx, { id, name }, http) => {
+      await unprotectBranch(ctx, await getProject(ctx, id), name, unmodifiedSince(http));
     },
   }),
 ];

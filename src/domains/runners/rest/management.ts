@@ -6,6 +6,7 @@ import { isoTime } from '#platform/time.ts';
 import { only } from '#platform/values/only.ts';
 import { atLeastOneOf, boolean, commaList, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, listRoute, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { changedInV5, removedInV5 } from '#rest/v5.ts';
 import { assignRunner, deleteRunner, resetRunnerToken, unassignRunner, updateRunner } from '../management.ts';
 import { listManagers } from '../manager-queries.ts';
@@ -157,9 +158,10 @@ export const runnerManagementRoutes = [
     tag,
     summary: 'Delete a runner',
     description: 'Its token ends. Only administrators delete a runner that serves more than one project.',
+    refusals: MODIFIED,
     input: one,
     response: null,
-    run: async (ctx, { id }) => deleteRunner(ctx, id),
+    run: async (ctx, { id }, http) => deleteRunner(ctx, id, unmodifiedSince(http)),
   }),
   listRoute({
     path: '/runners/:id/managers',
