@@ -309,3 +309,26 @@ describe('a frontend', () => {
     expect((await owner.get(`${path}/merge_requests/2`)).status).toBe(404);
   });
 });
+
+describe('lists without page sizes', () => {
+  it('may hold the small lists of their items', async () => {
+    const { owner, named } = await setUp();
+    const people = '{ nodes { username } }';
+    for (const list of [
+      `issues { nodes { iid labels { nodes { title } } assignees ${people} participants ${people}
+        closingMergeRequests { nodes { iid } } relatedMergeRequests { nodes { iid } } } }`,
+      `mergeRequests { nodes { iid labels { nodes { title } } assignees ${people} reviewers ${people}
+        approvedBy ${people} participants ${people} closesIssues { nodes { iid } } relatedIssues { nodes { iid } } } }`,
+      `mergeRequest(iid: "1") { discussions { nodes { notes { nodes { body author { username } } } } }
+        approvalState { rules { approvedBy ${people} } } }`,
+      'pipelines { nodes { id jobs { nodes { name status artifacts { nodes { downloadPath } } } } } }',
+      'pipelines { nodes { id stages { nodes { name jobs { nodes { name } } } } } }',
+      `approvalRules { nodes { users ${people} eligibleApprovers ${people} groups { nodes { fullPath } } } }`,
+    ]) {
+      const query = `query ($path: ID!) { queryComplexity { score limit } project(fullPath: $path) { ${list} } }`;
+      const { data, errors } = await owner.graphql(query, { path: named.projectPath });
+      expect(errors, list).toBeUndefined();
+      expect(data.queryComplexity.score).toBeLessThanOrEqual(data.queryComplexity.limit);
+    }
+  });
+});

@@ -40,6 +40,7 @@ const ruleFields = (t: RuleFields, model: string) => {
     t.connection(
       {
         type: UserRef,
+        extensions: { usualSize: 10 },
         description,
         resolve: (rule, args, ctx, info) =>
           connection(args, info, async (page) =>
@@ -57,6 +58,7 @@ const ruleFields = (t: RuleFields, model: string) => {
     groups: t.connection(
       {
         type: GroupRef,
+        extensions: { usualSize: 5 },
         description: 'The groups that the rule names and the caller can see.',
         resolve: (rule, args, ctx, info) =>
           connection(args, info, async (page) => pageOfAll(page, await groupsOf(ctx, rule), ({ id }) => [id])),

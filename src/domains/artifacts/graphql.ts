@@ -61,6 +61,7 @@ builder.objectField(JobRef, 'artifacts', (t) =>
     {
       type: CiJobArtifact,
       nullable: true,
+      extensions: { usualSize: 3 },
       resolve: ({ id }, args, ctx, info) => jobArtifacts(id, args, ctx, info),
     },
     CiJobArtifactConnection,

@@ -227,6 +227,7 @@ PipelineRef.implement({
     jobs: t.connection(
       {
         type: JobRef,
+        extensions: { usualSize: 20 },
         args: {
           statuses: t.arg({ type: [CiJobStatus] }),
           retried: t.arg.boolean(),
@@ -251,7 +252,11 @@ StageRef.implement({
       resolve: (stage) => detailedStatus(statusOf(stage), pipelinePath(stage.pipeline)),
     }),
     jobs: t.connection(
-      { type: JobRef, resolve: ({ id }, args, ctx, info) => stageJobs(id, args, ctx, info) },
+      {
+        type: JobRef,
+        extensions: { usualSize: 10 },
+        resolve: ({ id }, args, ctx, info) => stageJobs(id, args, ctx, info),
+      },
       JobConnection,
     ),
   }),

@@ -131,6 +131,7 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
     assignees: t.connection(
       {
         type: UserRef,
+        extensions: { usualSize: 5 },
         resolve: (issue, args, ctx, info) =>
           connection(args, info, async (page) => {
             const effort = await loadEffort(ctx, issue.id);
@@ -147,6 +148,7 @@ export const IssueRef = builder.objectRef<IssueRow>('Issue').implement({
     labels: t.connection(
       {
         type: LabelRef,
+        extensions: { usualSize: 5 },
         resolve: (issue, args, ctx, info) =>
           connection(args, info, async (page) =>
             pageOfAll(page, (await loadIssueLabels(ctx, issue.id)) ?? [], (label) => [label.title, label.id]),

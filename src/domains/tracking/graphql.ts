@@ -74,6 +74,7 @@ for (const [ref, kind] of [
       {
         type: UserRef,
         nullable: true,
+        extensions: { usualSize: 5 },
         description: 'Author, assignees, reviewers, and authors of comments that the caller can read.',
         resolve: ({ id }, args, ctx, info) =>
           connection(args, info, async (page) => {
@@ -113,6 +114,7 @@ for (const [name, which] of [
       {
         type: MergeRequestRef,
         nullable: true,
+        extensions: { usualSize: 5 },
         description:
           which === 'related'
             ? 'Merge requests that mention the issue.'
@@ -137,6 +139,7 @@ for (const [name, which] of [
       {
         type: IssueRef,
         nullable: true,
+        extensions: { usualSize: 5 },
         description:
           which === 'related'
             ? 'Issues that the merge request mentions.'

@@ -42,6 +42,7 @@ const ApprovalRuleRef = builder.objectRef<RuleState>('ApprovalRule').implement({
     approvedBy: t.connection(
       {
         type: UserRef,
+        extensions: { usualSize: 5 },
         resolve: ({ approver_ids }, args, ctx, info) =>
           connection(args, info, async (page) => pageOfAll(page, await people(ctx, approver_ids), ({ id }) => [id])),
       },

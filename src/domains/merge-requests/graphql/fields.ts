@@ -70,6 +70,7 @@ mergeRequestField('labels', ['id'], (t) =>
   t.connection(
     {
       type: LabelRef,
+      extensions: { usualSize: 5 },
       resolve: ({ id }, args, ctx, info) =>
         connection(args, info, async (page) =>
           pageOfAll(page, (await loadMergeRequestLabels(ctx, id)) ?? [], (label) => [label.title, label.id]),
@@ -113,6 +114,7 @@ const peopleField = (name: string, column: 'assignee_ids' | 'approver_ids') =>
     t.connection(
       {
         type: UserRef,
+        extensions: { usualSize: 5 },
         resolve: (row, args, ctx, info) =>
           connection(args, info, async (page) => {
             const ids = (await statsOf(ctx, row))[column];

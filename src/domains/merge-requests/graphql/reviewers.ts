@@ -80,6 +80,7 @@ mergeRequestField('reviewers', ['id'], (t) =>
   t.connection(
     {
       type: ReviewerRef,
+      extensions: { usualSize: 5 },
       resolve: ({ id: reviews }, args, ctx, info) =>
         connection(args, info, async (page) => {
           const ids = (await loadStats(ctx, reviews))?.reviewer_ids ?? [];

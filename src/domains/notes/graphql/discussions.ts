@@ -58,7 +58,12 @@ const DiscussionRef = builder.objectRef<NoteRow>('Discussion').implement({
       },
     }),
     notes: t.connection(
-      { type: NoteRef, nullable: false, resolve: ({ id }, args, ctx, info) => notesOf(id, args, ctx, info) },
+      {
+        type: NoteRef,
+        nullable: false,
+        extensions: { usualSize: 10 },
+        resolve: ({ id }, args, ctx, info) => notesOf(id, args, ctx, info),
+      },
       NoteConnection,
     ),
   }),
