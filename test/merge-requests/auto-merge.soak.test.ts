@@ -43,6 +43,8 @@ describe('auto-merge', () => {
         merge_user: { id: people.maintainer.id },
         merged_by: null,
         detailed_merge_status: 'ci_still_running',
+        should_remove_source_branch: true,
+        squash: true,
       },
     });
     await report(owner, path, head, 'success');
@@ -274,12 +276,17 @@ describe('auto-merge', () => {
       body: { status: 'error', message: "Can't cancel the automatic merge", http_status: 406 },
     });
     await owner.put(at, { title: 'Draft: Later' });
-    await owner.put(`${at}/merge`, { auto_merge: true });
+    await owner.put(`${at}/merge`, { auto_merge: true, should_remove_source_branch: true });
+    expect((await owner.get(at)).body.should_remove_source_branch).toBe(true);
     expect((await cancel(reporter)).status).toBe(401);
     expect((await cancel(stranger)).status).toBe(404);
     expect((await cancel(app().anonymous)).status).toBe(401);
     expect(await cancel(maintainer)).toEqual(expect.objectContaining({ status: 201, body: { status: 'success' } }));
-    expect((await owner.get(at)).body).toMatchObject({ merge_when_pipeline_succeeds: false, merge_user: null });
+    expect((await owner.get(at)).body).toMatchObject({
+      merge_when_pipeline_succeeds: false,
+      merge_user: null,
+      should_remove_source_branch: null,
+    });
     expect(await notesOf(owner, at)).toContain('canceled the automatic merge');
     await owner.put(at, { title: 'Ready' });
     await app().settle();
@@ -291,10 +298,16 @@ describe('auto-merge', () => {
     await owner.put(at, { title: 'Draft: Later' });
     const named = { projectPath: project.path_with_namespace, iid: '1' };
     const fields =
-      'mergeRequest { autoMergeEnabled autoMergeStrategy mergeAfter rebaseInProgress shouldBeRebased } errors';
+      'mergeRequest { autoMergeEnabled autoMergeStrategy mergeAfter rebaseInProgress shouldBeRebased shouldRemoveSourceBranch squash } errors';
     const accept = () =>
       owner.graphql(`mutation ($input: MergeRequestAcceptInput!) { mergeRequestAccept(input: $input) { ${fields} } }`, {
-        input: { ...named, sha: head, strategy: 'MERGE_WHEN_CHECKS_PASS' },
+        input: {
+          ...named,
+          sha: head,
+          strategy: 'MERGE_WHEN_CHECKS_PASS',
+          shouldRemoveSourceBranch: true,
+          squash: true,
+        },
       });
     expect((await accept()).data.mergeRequestAccept).toEqual({
       mergeRequest: {
@@ -303,6 +316,8 @@ describe('auto-merge', () => {
         mergeAfter: null,
         rebaseInProgress: false,
         shouldBeRebased: false,
+        shouldRemoveSourceBranch: true,
+        squash: true,
       },
       errors: [],
     });

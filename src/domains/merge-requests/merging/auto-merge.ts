@@ -9,6 +9,7 @@ import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { mergeRequestUpdated } from '../events.ts';
 import { lockInProject } from '../locking.ts';
 import type { Merge } from '../merging.ts';
+import { squashOnMerge } from '../model.ts';
 import { mayMerge } from '../policy.ts';
 import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
@@ -73,6 +74,9 @@ export const scheduleAutoMerge = (
         merge_when_pipeline_succeeds: true,
         merge_user_id: tx.actor.userId,
         merge_params: sql`(merge_params - ${PARAMS}::text[]) || ${toJsonb(params)}::jsonb`,
+        // Callers read in the answer what will happen.
+        should_remove_source_branch: input.should_remove_source_branch ?? null,
+        ...(input.squash === undefined ? {} : { squash: squashOnMerge({ squash: input.squash }, project) }),
         merge_error: null,
         updated_at: sql`now()`,
       })
@@ -105,6 +109,7 @@ export const endAutoMerge = async (
       merge_when_pipeline_succeeds: false,
       merge_user_id: null,
       merge_params: sql`merge_params - ${PARAMS}::text[]`,
+      should_remove_source_branch: null,
       updated_at: sql`now()`,
     })
     .where('id', '=', before.id)
@@ -120,8 +125,8 @@ export const endAutoMerge = async (
 
 const emitChange = async (tx: Tx, project: ProjectRow, before: MergeRequestRow): Promise<MergeRequestRow> => {
   const after = await getMergeRequest(tx, project, before.iid);
-  const { merge_when_pipeline_succeeds, merge_user_id } = after;
-  const changes = differences({ ...before }, { merge_when_pipeline_succeeds, merge_user_id });
+  const { merge_when_pipeline_succeeds, merge_user_id, squash } = after;
+  const changes = differences({ ...before }, { merge_when_pipeline_succeeds, merge_user_id, squash });
   await emitMergeRequest(tx, mergeRequestUpdated, project, after, changes);
   return after;
 };
