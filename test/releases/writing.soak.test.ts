@@ -112,6 +112,7 @@ describe('creating a release', () => {
 
   it('refuses invalid input, and creates no tag', async () => {
     const { project, path, releases, developer, branch } = await scene();
+    const url = 'https://example.com';
     for (const wrong of [
       {},
       { tag_name: 'x' },
@@ -128,6 +129,8 @@ describe('creating a release', () => {
       { tag_name: 'x', ref: branch, assets: { links: [{ name: 'a', url: 'not a url' }] } },
       { tag_name: 'x', ref: branch, assets: { links: [{ name: ' ', url: 'https://example.com' }] } },
       { tag_name: 'x', ref: branch, assets: { links: [{ name: 'a', url: 'https://e.com', filepath: '/../x' }] } },
+      { tag_name: 'x', ref: branch, assets: { links: ['/a', '/b'].map((filepath) => ({ name: 'a', url, filepath })) } },
+      { tag_name: 'x', ref: branch, assets: { links: ['a', 'b'].map((name) => ({ name, url, filepath: '/a' })) } },
     ]) {
       const { status } = await developer.post(releases, wrong);
       expect([JSON.stringify(wrong).slice(0, 90), status]).toEqual([JSON.stringify(wrong).slice(0, 90), 400]);
@@ -214,6 +217,12 @@ describe('a release', () => {
     expect([followed.status, followed.headers.get('location')]).toEqual([302, 'https://example.com/d']);
     for (const client of [stranger, app().anonymous]) expect((await client.get(pathname)).status).toBe(404);
     expect((await reporter.get(`${pathname}/none`)).status).toBe(404);
+    // So does the one of the newest release.
+    const latest = `${releases}/permalink/latest/downloads/docs`;
+    await developer.post(releases, { tag_name: 'v3', ref: branch, released_at: '2099-01-01T00:00:00Z' });
+    expect((await reporter.get(latest)).headers.get('location')).toBe('https://example.com/d');
+    for (const client of [stranger, app().anonymous]) expect((await client.get(latest)).status).toBe(404);
+    expect((await reporter.get(`${latest}/none`)).status).toBe(404);
     expect((await reporter.get(links)).body).toEqual([made.body]);
     expect((await reporter.get(one)).body).toEqual(made.body);
     expect((await developer.put(one, { url: 'https://example.com/new', link_type: 'runbook' })).body).toMatchObject({
@@ -238,6 +247,34 @@ describe('a release', () => {
     expect((await developer.delete(`${releases}/v2/assets/links/${made.body.id}`)).status).toBe(404);
     expect((await developer.delete(one)).body.id).toBe(made.body.id);
     expect((await developer.get(links)).body).toEqual([]);
+  });
+
+  it('has one link for each path', async () => {
+    const { project, releases, developer, branch } = await scene();
+    const link = (name: string, direct_asset_path: string) => ({ name, url: 'https://example.com', direct_asset_path });
+    const taken = { status: 400, body: { message: { filepath: ['has already been taken'] } } };
+    for (const tag_name of ['v1', 'v2']) {
+      const assets = { links: [link('A', '/a')] };
+      expect((await developer.post(releases, { tag_name, ref: branch, assets })).status).toBe(201);
+    }
+    const links = `${releases}/v1/assets/links`;
+    expect(await developer.post(links, link('B', '/a'))).toMatchObject(taken);
+    const { body: other } = await developer.post(links, link('B', '/b'));
+    expect(await developer.put(`${links}/${other.id}`, { filepath: '/a' })).toMatchObject(taken);
+    expect((await developer.put(`${links}/${other.id}`, { filepath: '/b', name: 'C' })).status).toBe(200);
+    const { data } = await developer.graphql(
+      `mutation ($input: ReleaseAssetLinkCreateInput!) { releaseAssetLinkCreate(input: $input) { errors link { name } } }`,
+      {
+        input: {
+          projectPath: project.path_with_namespace,
+          tagName: 'v1',
+          name: 'D',
+          url: 'https://example.com',
+          directAssetPath: '/b',
+        },
+      },
+    );
+    expect(data.releaseAssetLinkCreate).toEqual({ errors: ['Filepath has already been taken'], link: null });
   });
 
   it('is deleted with its tag, once, while others stay', async () => {

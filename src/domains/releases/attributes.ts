@@ -1,4 +1,4 @@
-import { requireValid, tooLong } from '#platform/errors.ts';
+import { invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 
 export const LINK_TYPES = ['other', 'runbook', 'image', 'package'] as const;
@@ -13,6 +13,8 @@ export interface LinkAttributes {
 }
 
 export type NewLink = LinkAttributes & { readonly name: string; readonly url: string };
+
+export const TAKEN = 'has already been taken';
 
 const MAX_NAME = 255;
 const MAX_URL = 2_048;
@@ -30,6 +32,15 @@ export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
     errors.filepath = ['is in an invalid format'];
   }
   requireValid(errors);
+};
+
+/** Checks all links of a new release. @throws DomainError `invalid` by attribute, also if two have one name or path */
+export const checkLinks = (links: readonly NewLink[]): void => {
+  for (const link of links) checkLink(link);
+  for (const attribute of ['name', 'filepath'] as const) {
+    const values = links.flatMap((link) => link[attribute] ?? []);
+    if (new Set(values).size < values.length) throw invalid({ [attribute]: [TAKEN] });
+  }
 };
 
 /** The URL is shown as a link. The hub never fetches it. */

@@ -6,7 +6,7 @@ import { createTag } from '#domains/repositories/tags.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, conflict, requireUnchanged } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import { checkLink, checkRelease, type NewLink } from './attributes.ts';
+import { checkLinks, checkRelease, type NewLink } from './attributes.ts';
 import { releaseCreated, releaseDeleted, releaseUpdated } from './events.ts';
 import { insertLink } from './links.ts';
 import { getRelease, type ReleaseRow } from './queries.ts';
@@ -46,7 +46,7 @@ export const createRelease = async (ctx: Context, seen: ProjectRow, input: NewRe
   await requireWrite(ctx, seen, tag);
   if (!validRefName(tag)) throw badRequest('the tag name is invalid');
   checkRelease(attributes);
-  for (const link of links) checkLink(link);
+  checkLinks(links);
   const milestones = await chosenMilestones(ctx, seen, attributes);
   if (await isReleased(ctx, seen, tag)) throw taken();
   const sha = await tagged(ctx, seen, { tag, ref, message });

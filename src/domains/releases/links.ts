@@ -6,7 +6,7 @@ import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { invalid, notFound } from '#platform/errors.ts';
-import { checkLink, type LinkAttributes, type NewLink } from './attributes.ts';
+import { checkLink, type LinkAttributes, type NewLink, TAKEN } from './attributes.ts';
 import { releaseUpdated } from './events.ts';
 import { getRelease, type ReleaseLinkRow } from './queries.ts';
 import { lockForWrite, releaseEvent, requireWrite } from './write.ts';
@@ -75,7 +75,10 @@ export const createLink = async (
   const { id } = await getRelease(ctx, project, tag);
   await requireWrite(ctx, project, tag);
   checkLink(input);
-  return changing(ctx, project, tag, (tx) => insertLink(tx, id, input));
+  return changing(ctx, project, tag, async (tx) => {
+    await requireFreePath(tx, id, input);
+    return insertLink(tx, id, input);
+  });
 };
 
 /** Changes a link. Undefined attributes stay as they are. @throws DomainError as `createLink` */
@@ -91,9 +94,10 @@ export const updateLink = async (
   checkLink(changes);
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
   if (Object.keys(given).length === 0) return link;
-  return changing(ctx, project, tag, (tx) =>
-    tx.db.updateTable('release_links').set(given).where('id', '=', id).returningAll().executeTakeFirstOrThrow(),
-  );
+  return changing(ctx, project, tag, async (tx) => {
+    await requireFreePath(tx, link.release_id, changes, id);
+    return tx.db.updateTable('release_links').set(given).where('id', '=', id).returningAll().executeTakeFirstOrThrow();
+  });
 };
 
 /** @throws DomainError `not_found`, `forbidden` */
@@ -125,6 +129,25 @@ export const insertLink = (
       .executeTakeFirstOrThrow(),
   );
 
+/** A path leads to one link. Locks the release. @throws DomainError `invalid` if another link has the path */
+const requireFreePath = async (
+  tx: Tx,
+  releaseId: number,
+  { filepath }: LinkAttributes,
+  exceptId: number | null = null,
+): Promise<void> => {
+  if (filepath == null) return;
+  await tx.db.selectFrom('releases').select('id').where('id', '=', releaseId).forUpdate().execute();
+  const other = await tx.db
+    .selectFrom('release_links')
+    .select('id')
+    .where('release_id', '=', releaseId)
+    .where('filepath', '=', filepath)
+    .where(sql<boolean>`id is distinct from ${exceptId}::bigint`)
+    .executeTakeFirst();
+  if (other) throw invalid({ filepath: [TAKEN] });
+};
+
 /** Runs a change of a link, which also counts as a change of its release. */
 const changing = (
   ctx: Context,
@@ -146,6 +169,6 @@ const reportTaken = async <T>(run: () => Promise<T>): Promise<T> => {
     return await run();
   } catch (error) {
     const isTaken = error instanceof pg.DatabaseError && error.constraint === 'release_links_release_id_name_key';
-    throw isTaken ? invalid({ name: ['has already been taken'] }) : error;
+    throw isTaken ? invalid({ name: [TAKEN] }) : error;
   }
 };

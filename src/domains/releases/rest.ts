@@ -239,6 +239,23 @@ export const routes = [
       http.setHeader('Location', await getLinkTarget(ctx, project, tag_name, direct_asset_path));
     },
   }),
+  route({
+    method: 'GET',
+    path: '/projects/:id/releases/permalink/latest/downloads/*direct_asset_path',
+    tag: linkTag,
+    summary: 'Follow a link of the newest published release by its path',
+    description: 'Redirects to the URL of the link. This address stays the same from release to release.',
+    auth: 'optional',
+    jobTokens: true,
+    input: { id: idOrPath(), direct_asset_path: text({ max: 255 }) },
+    status: 302,
+    response: null,
+    run: async (ctx, { id, direct_asset_path }, http) => {
+      const project = await getProject(ctx, id);
+      const release = await getLatestRelease(ctx, project);
+      http.setHeader('Location', await getLinkTarget(ctx, project, release.tag, direct_asset_path));
+    },
+  }),
 ] satisfies readonly Route[];
 
 const toRelease = async (ctx: Context, project: ProjectRow, row: ReleaseRow, includeHtml: boolean) => {
