@@ -65,6 +65,22 @@ describe('an import', () => {
       import_error: 'The import was canceled.',
     });
     expect((await app().as(owner).post(`${base}/import/cancel`)).status).toBe(409);
+    // Earlier versions did not store the numbers of the archive.
+    const { checkpoint } = await importOf(projectId);
+    await sql`update project_imports set checkpoint = checkpoint - 'numbers' where id = ${id}`.execute(db);
+    const unknown = 'an earlier version of the hub began this import';
+    expect(await app().as(owner).post(`${base}/import/retry`)).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining(unknown) },
+    });
+    const { data } = await control(owner, 'projectImportRetry', path);
+    expect(data.projectImportRetry.errors).toEqual([expect.stringContaining('then delete this one')]);
+    expect((await importOf(projectId)).status).toBe('failed');
+    await db
+      .updateTable('project_imports')
+      .set({ checkpoint: JSON.stringify(checkpoint) })
+      .where('id', '=', id)
+      .execute();
     expect((await control(owner, 'projectImportRetry', path)).data.projectImportRetry.errors).toEqual([]);
     // Its pace counts from the retry.
     expect(await importOf(projectId)).toMatchObject({ status: 'scheduled', started_at: null });

@@ -10,7 +10,7 @@ import { emitImport } from './emit-progress.ts';
 import { importScheduled } from './events.ts';
 import { failExport } from './exporting/run.ts';
 import { limitImportsByUrl } from './import-limit.ts';
-import { hasRepository, numbersOf } from './importing/checkpoint.ts';
+import { hasRepository, lacksNumbers, numbersOf } from './importing/checkpoint.ts';
 import { failImport } from './importing/finish.ts';
 import { importByUrl, importKey, importProject } from './jobs.ts';
 import { FORK_TYPE, IMPORT_TYPE, type ImportRow, RUNNING_EXPORT } from './model.ts';
@@ -76,7 +76,8 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
     if (await findRunning(tx, project)) throw conflict('409 Conflict - a relation import of the project is running');
     if (await findRunningExport(tx, project)) throw conflict('409 Conflict - an export of the project is running');
     await requireNoPush(tx, project);
-    if (row.import_type === IMPORT_TYPE && (await isInTheWay(tx, row))) throw conflict(IN_THE_WAY);
+    const obstacle = row.import_type === IMPORT_TYPE ? await findObstacle(tx, row) : null;
+    if (obstacle !== null) throw conflict(obstacle);
     tx.enqueue(
       row.source_url === null ? importProject : importByUrl,
       { import_id: row.id },
@@ -87,20 +88,25 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
 };
 
 /**
- * Returns whether the project got content before the import has read its archive: items whose numbers the archive may
- * have, or commits, although the import replaces the whole repository.
+ * Returns the refusal if the project got content before the import has read its archive: items whose numbers the archive
+ * may have, or commits, although the import replaces the whole repository. Else null.
  */
-const isInTheWay = async ({ db }: Tx, row: ImportRow): Promise<boolean> => {
+const findObstacle = async ({ db }: Tx, row: ImportRow): Promise<string | null> => {
   const { rows } = await sql<{ has_items: boolean; has_commits: boolean }>`
     select not empty_repo as has_commits,
       exists (select from project_counters where project_id = projects.id and last_iid > 0) as has_items
     from projects where id = ${row.project_id}`.execute(db);
   const [{ has_items = false, has_commits = false } = {}] = rows;
-  return (has_items && numbersOf(row) === null) || (has_commits && !hasRepository(row));
+  // The import's own items are among them. Nothing tells which ones the project has got since.
+  if (has_items && lacksNumbers(row)) return BEGUN_EARLIER;
+  return (has_items && numbersOf(row) === null) || (has_commits && !hasRepository(row)) ? IN_THE_WAY : null;
 };
 
 const IN_THE_WAY =
   '409 Conflict - the project has commits or items of its own, which the import would replace; import the archive again';
+
+const BEGUN_EARLIER =
+  '409 Conflict - an earlier version of the hub began this import, and a retry could collide with newer items; import the archive again as another project, then delete this one';
 
 const NOT_FAILED = '409 Conflict - the import has not failed';
 

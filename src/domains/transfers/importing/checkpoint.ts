@@ -28,6 +28,12 @@ type Stored = z.output<typeof stored>;
 export const numbersOf = ({ checkpoint }: Pick<ImportRow, 'checkpoint'>): Stored['numbers'] | null =>
   stored.safeParse(checkpoint).data?.numbers ?? null;
 
+/** Returns whether lines were imported by a version of the hub that stored no numbers. */
+export const lacksNumbers = ({ checkpoint }: Pick<ImportRow, 'checkpoint'>): boolean => {
+  const { lines = {}, numbers } = stored.safeParse(checkpoint).data ?? {};
+  return numbers === undefined && Object.values(lines).some((done) => done > 0);
+};
+
 /** Returns whether the repository of the archive is in its place. */
 export const hasRepository = ({ checkpoint }: Pick<ImportRow, 'checkpoint'>): boolean =>
   stored.safeParse(checkpoint).data?.repository ?? false;
