@@ -1,4 +1,4 @@
-import { GraphQLScalarType, Kind } from 'graphql';
+import { GraphQLScalarType, Kind, print } from 'graphql';
 import { badInput } from './errors.ts';
 
 /**
@@ -96,7 +96,7 @@ export const idScalar = (name: keyof typeof ID_SCALARS): GraphQLScalarType<numbe
     description: `A global id such as \`${gid(models[0], 1)}\`.`,
     coerceOutputValue: (value) => (typeof value === 'string' ? value : gid(models[0], Number(value))),
     coerceInputValue: parse,
-    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : undefined),
+    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : print(node)),
   });
 };
 
@@ -111,7 +111,7 @@ export const modelIdScalar = (name: keyof typeof MODEL_ID_SCALARS): GraphQLScala
       throw badInput('not a global id');
     },
     coerceInputValue: parse,
-    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : undefined),
+    coerceInputLiteral: (node) => parse(node.kind === Kind.STRING ? node.value : print(node)),
   });
 };
 
