@@ -99,6 +99,14 @@ describe('award emoji', () => {
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 404)).toHaveLength(19);
     expect((await app().anonymous.get(awards)).body).toHaveLength(1);
+    const again = await app().as(fan).post(awards, { name: 'heart' });
+    expect(again.body).toEqual({ message: '404 Award Emoji Name has already been taken Not Found' });
+    const { id } = (await app().anonymous.get(awards.replace('/award_emoji', ''))).body;
+    const mutation = `mutation { awardEmojiAdd(input: { awardableId: "gid://gitlab/Issue/${id}", name: "heart" }) {
+      awardEmoji { name } errors } }`;
+    expect((await app().as(fan).graphql(mutation)).data).toEqual({
+      awardEmojiAdd: { awardEmoji: null, errors: ['Name has already been taken'] },
+    });
   });
 
   it('are refused if the name is invalid', async () => {

@@ -4,7 +4,7 @@ import { requireCreateNote } from '#domains/notes/policy.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { forbidden, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
 import { awardEmojiCreated, awardEmojiRemoved } from './events.ts';
 import { type Awardable, type AwardRow, emojiName, idOf, kindOf } from './model.ts';
@@ -13,8 +13,7 @@ import { findAwardOf, getAward } from './queries.ts';
 /**
  * Adds an emoji. Everyone who can comment can add one. System notes do not accept emoji.
  *
- * @throws DomainError `unauthenticated`, `forbidden`, `invalid` (name), `not_found` if the caller has already added it,
- *   as upstream reports it
+ * @throws DomainError `unauthenticated`, `forbidden`, `invalid` (name), `conflict` if the caller has already added it
  */
 export const addAward = async (ctx: Context, awardable: Awardable, given: string): Promise<AwardRow> => {
   const user_id = requireUser(ctx);
@@ -32,7 +31,7 @@ export const addAward = async (ctx: Context, awardable: Awardable, given: string
     });
   } catch (error) {
     const isTwice = error instanceof pg.DatabaseError && error.code === '23505';
-    throw isTwice ? notFound('Award Emoji Name has already been taken') : error;
+    throw isTwice ? conflict('Name has already been taken') : error;
   }
 };
 

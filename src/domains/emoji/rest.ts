@@ -3,6 +3,7 @@ import type { NoteableKind } from '#domains/notes/noteable.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { DomainError, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type PageRequest, readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
@@ -72,6 +73,16 @@ const list = async (ctx: Context, awardable: Awardable, wanted: PageRequest) => 
   return { ...rest, items: await toAwards(ctx, awardable, items) };
 };
 
+const add = async (ctx: Context, awardable: Awardable, given: string) => {
+  try {
+    return await toAward(ctx, awardable, await addAward(ctx, awardable, given));
+  } catch (error) {
+    // As upstream reports it.
+    const isTwice = error instanceof DomainError && error.code === 'conflict';
+    throw isTwice ? notFound('Award Emoji Name has already been taken') : error;
+  }
+};
+
 const remove = async (ctx: Context, awardable: Awardable, id: number, since: Date | null): Promise<void> => {
   await removeAward(ctx, awardable, id, since);
 };
@@ -128,20 +139,14 @@ const routesOf = (kind: NoteableKind, path: 'issues' | 'merge_requests', what: s
       path: all,
       summary: `Add an emoji to ${what}`,
       input: { ...place, ...name },
-      run: async (ctx, { name: given, ...at }) => {
-        const awardable = await find(ctx, at);
-        return toAward(ctx, awardable, await addAward(ctx, awardable, given));
-      },
+      run: async (ctx, { name: given, ...at }) => add(ctx, await find(ctx, at), given),
     }),
     route({
       ...posts,
       path: allOfNote,
       summary: `Add an emoji to a comment on ${what}`,
       input: { ...notePlace, ...name },
-      run: async (ctx, { name: given, ...at }) => {
-        const awardable = await find(ctx, at);
-        return toAward(ctx, awardable, await addAward(ctx, awardable, given));
-      },
+      run: async (ctx, { name: given, ...at }) => add(ctx, await find(ctx, at), given),
     }),
     route({
       ...deletes,
