@@ -102,7 +102,7 @@ describe('access requests', () => {
     });
     const query = `{ group(fullPath: "${group.full_path}") { accessRequests { nodes { user { username } } } } }`;
     expect((await app().as(owner).graphql(query)).data.group.accessRequests.nodes).toHaveLength(1);
-    expect((await app().as(asking).graphql(query)).data.group.accessRequests).toBeNull();
+    expect(await app().as(asking).graphql(query)).toEqual({ data: { group: { accessRequests: null } } });
     const granted = await app()
       .as(owner)
       .graphql(
@@ -110,6 +110,22 @@ describe('access requests', () => {
       );
     expect(granted.data.accessRequestApprove.errors).toEqual([]);
     expect((await app().as(owner).get(`/groups/${group.id}/members/${asking.id}`)).body.access_level).toBe(10);
+  });
+});
+
+describe('requests and invitations over GraphQL', () => {
+  it('are null, without an error, for everyone who does not manage members', async () => {
+    const [owner, reporter] = [await app().make.user(), await app().make.user()];
+    const group = await app().make.group({ visibility: 'public' }, owner);
+    await app().make.groupMember(group, reporter, 20);
+    const project = await app().make.project({ namespace_id: group.id, visibility: 'public' }, owner);
+    const lists = '{ accessRequests { nodes { id } } invitations { nodes { email } } }';
+    const query = `{ group(fullPath: "${group.full_path}") ${lists}
+      project(fullPath: "${project.path_with_namespace}") ${lists} }`;
+    const [none, empty] = [null, { nodes: [] }].map((list) => ({ accessRequests: list, invitations: list }));
+    for (const client of [app().as(reporter), app().as(await app().make.user()), app().anonymous])
+      expect(await client.graphql(query)).toEqual({ data: { group: none, project: none } });
+    expect(await app().as(owner).graphql(query)).toEqual({ data: { group: empty, project: empty } });
   });
 });
 

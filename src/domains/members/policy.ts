@@ -11,12 +11,6 @@ export const requireAdminMembers = (ctx: Pick<Context, 'actor'>, source: MemberS
     ? requireGroupAbility(ctx, source.group, 'admin_member')
     : requireAbility(ctx, source.project, 'admin_member');
 
-/** Returns the id of the group or project whose members the caller manages. @throws as `requireAdminMembers` */
-export const managedId = (ctx: Pick<Context, 'actor'>, source: MemberSource): number => {
-  requireAdminMembers(ctx, source);
-  return source.kind === 'group' ? source.group.id : source.project.id;
-};
-
 /** Members are visible to every signed-in user who can see the group or project. @throws DomainError */
 export const requireReadMembers = (ctx: Pick<Context, 'actor'>, source: MemberSource): void => {
   if (ctx.actor.userId === null && !ctx.actor.isSystem) throw unauthenticated();

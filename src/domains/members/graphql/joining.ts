@@ -1,8 +1,10 @@
 import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
+import { canOnGroup } from '#domains/groups/policy.ts';
 import { getGroup } from '#domains/groups/queries.ts';
-import { projectField } from '#domains/projects/graphql.ts';
-import { getProject, ROW } from '#domains/projects/queries.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -13,7 +15,6 @@ import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import { deleteInvitation, type InvitationRow, invitationsBelow, invite, updateInvitation } from '../invitations.ts';
 import { groupSource, type MemberSource, projectSource } from '../model.ts';
-import { managedId } from '../policy.ts';
 import { type AccessRequestRow, accessRequestsBelow, approveRequest, denyRequest, requestAccess } from '../requests.ts';
 
 const AccessRequest = builder.objectRef<AccessRequestRow>('AccessRequest').implement({
@@ -49,7 +50,7 @@ const InvitationConnection = builder.connectionObject(
   { name: 'MemberInvitationEdge' },
 );
 
-const ONLY_MANAGERS = 'Only for those who manage the members.';
+const ONLY_MANAGERS = 'Only for those who manage the members. Null for others.';
 
 // One statement for all groups or projects of a page.
 const requestsOf = (kind: MemberSource['kind']) => batchedConnection((ctx) => accessRequestsBelow(ctx, kind));
@@ -68,7 +69,8 @@ builder.objectField(GroupRef, 'accessRequests', (t) =>
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
-      resolve: (group, args, ctx, info) => requestsOfGroups(managedId(ctx, groupSource(group)), args, ctx, info),
+      resolve: (group, args, ctx, info) =>
+        canOnGroup(ctx, group, 'admin_member') ? requestsOfGroups(group.id, args, ctx, info) : null,
     },
     AccessRequestConnection,
   ),
@@ -80,24 +82,25 @@ builder.objectField(GroupRef, 'invitations', (t) =>
       nullable: true,
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
-      resolve: (group, args, ctx, info) => invitationsOfGroups(managedId(ctx, groupSource(group)), args, ctx, info),
+      resolve: (group, args, ctx, info) =>
+        canOnGroup(ctx, group, 'admin_member') ? invitationsOfGroups(group.id, args, ctx, info) : null,
     },
     InvitationConnection,
   ),
 );
-projectField('accessRequests', ROW, (t) =>
+projectField('accessRequests', JUDGED, (t) =>
   t.connection(
     {
       type: AccessRequest,
       nullable: true,
       description: ONLY_MANAGERS,
       resolve: (project, args, ctx, info) =>
-        requestsOfProjects(managedId(ctx, projectSource(project)), args, ctx, info),
+        can(ctx, project, 'admin_member') ? requestsOfProjects(project.id, args, ctx, info) : null,
     },
     AccessRequestConnection,
   ),
 );
-projectField('invitations', ROW, (t) =>
+projectField('invitations', JUDGED, (t) =>
   t.connection(
     {
       type: Invitation,
@@ -105,7 +108,7 @@ projectField('invitations', ROW, (t) =>
       description: ONLY_MANAGERS,
       args: { search: t.arg.string() },
       resolve: (project, args, ctx, info) =>
-        invitationsOfProjects(managedId(ctx, projectSource(project)), args, ctx, info),
+        can(ctx, project, 'admin_member') ? invitationsOfProjects(project.id, args, ctx, info) : null,
     },
     InvitationConnection,
   ),
