@@ -182,6 +182,23 @@ describe('merging', () => {
     expect((await contributor.get(`${own}/repository/branches/mine`)).status).toBe(200);
   });
 
+  it('removes the branch of a fork if the author of the merge request asked for it', async () => {
+    const { owner, path, project, people } = await makeMergeRequest(app(), { visibility: 'public' });
+    const contributor = app().as(people.stranger);
+    const { own, request } = await makeMergeRequestFromFork(app(), contributor, { path, project });
+    // The person who merges need not see the fork.
+    await contributor.put(own, { visibility: 'private' });
+    const at = `${path}/merge_requests/${request.iid}`;
+    expect((await contributor.put(at, { remove_source_branch: true })).status).toBe(200);
+    await app().settle();
+    expect(await owner.put(`${at}/merge`)).toMatchObject({
+      status: 200,
+      body: { state: 'merged', should_remove_source_branch: true },
+    });
+    await app().settle();
+    expect((await contributor.get(`${own}/repository/branches/mine`)).status).toBe(404);
+  });
+
   it('is for those who may push or merge to the target branch', async () => {
     const { path, at, project, people, owner, reporter, stranger } = await makeMergeRequest(app());
     const developer = await app().make.user();

@@ -12,6 +12,7 @@ import { isProtectedRef } from '#domains/repositories/protections.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import type { KnownCommits } from '#domains/repositories/ref-updates.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
+import { contextFor } from '#domains/tokens/acting.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit, CommitsToMerge } from '#platform/git/types.ts';
@@ -165,16 +166,26 @@ const commitsToMerge = async (
   };
 };
 
-/** Whether the source branch is removed after the merge: if that is wanted, and the caller may push to it. */
+/**
+ * Whether the source branch is removed after the merge: if that is wanted, and the caller may push to it. The merge
+ * request itself may ask for it (`force_remove_source_branch`): then it is enough that its author may push, so that the
+ * branches of forks go as well.
+ */
 const removesSourceBranch = async (
   ctx: Context,
-  row: MergeRequestRow,
+  { source_project_id, author_id, force_remove_source_branch }: MergeRequestRow,
   { should_remove_source_branch }: MergeOptions,
 ): Promise<boolean> => {
-  const isWanted = should_remove_source_branch ?? row.force_remove_source_branch ?? false;
-  if (!isWanted || row.source_project_id === null) return false;
-  const source = await findProject(ctx, { id: row.source_project_id });
-  return source !== null && can(ctx, source, 'push_code');
+  const isWanted = should_remove_source_branch ?? force_remove_source_branch ?? false;
+  if (!isWanted || source_project_id === null) return false;
+  if (await mayPushTo(ctx, source_project_id)) return true;
+  const author = force_remove_source_branch ? await contextFor(ctx, author_id, source_project_id) : null;
+  return author !== null && mayPushTo(author, source_project_id);
+};
+
+const mayPushTo = async (ctx: Context, projectId: number): Promise<boolean> => {
+  const project = await findProject(ctx, { id: projectId });
+  return project !== null && can(ctx, project, 'push_code');
 };
 
 /** Returns the commits that the merge adds to the target branch. Empty if the branch has more than `commits` lists. */
