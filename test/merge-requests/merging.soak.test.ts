@@ -182,6 +182,14 @@ describe('merging', () => {
     expect((await contributor.get(`${own}/repository/branches/mine`)).status).toBe(200);
   });
 
+  it('uses the default messages if the given ones are blank', async () => {
+    const { owner, path, at } = await makeMergeRequest(app());
+    const blank = { squash: true, merge_commit_message: '', squash_commit_message: ' \n' };
+    const { body } = await owner.put(`${at}/merge`, blank);
+    expect((await commitAt(owner, path, body.merge_commit_sha)).message).toMatch(/^Merge branch 'feature' into 'main'/);
+    expect((await commitAt(owner, path, body.squash_commit_sha)).message).toBe('Add two files');
+  });
+
   it('removes the branch of a fork if the author of the merge request asked for it', async () => {
     const { owner, path, project, people } = await makeMergeRequest(app(), { visibility: 'public' });
     const contributor = app().as(people.stranger);

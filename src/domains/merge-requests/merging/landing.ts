@@ -141,7 +141,8 @@ const commitsToMerge = async (
   const committer = await callerIdentity(ctx);
   const oldest = await oldestOf(ctx, project, { from: head, not: [start] }, commits);
   const facts = await factsOf(ctx, project, row, committer, commits, oldest);
-  const isOne = commits.length === 1 && input.squash_commit_message === undefined;
+  const { merge_commit_message, squash_commit_message } = withoutBlanks(input);
+  const isOne = commits.length === 1 && squash_commit_message === undefined;
   const known = await findMerge(ctx, project, row, { start, head });
   return {
     ours: start,
@@ -150,7 +151,7 @@ const commitsToMerge = async (
     squash:
       squashes && !isOne
         ? {
-            message: input.squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
+            message: squash_commit_message ?? squashMessage(project.squash_commit_template, facts),
             author: await authorOf(ctx, row, committer),
             committer,
           }
@@ -159,12 +160,21 @@ const commitsToMerge = async (
       project.merge_method === 'ff'
         ? undefined
         : {
-            message: input.merge_commit_message ?? mergeMessage(project.merge_commit_template, facts),
+            message: merge_commit_message ?? mergeMessage(project.merge_commit_template, facts),
             author: committer,
             committer,
           },
   };
 };
+
+/** A form that was left empty sends blank messages. Commits then get the default ones. */
+const withoutBlanks = ({
+  merge_commit_message: merge,
+  squash_commit_message: squash,
+}: MergeOptions): Pick<MergeOptions, 'merge_commit_message' | 'squash_commit_message'> => ({
+  merge_commit_message: merge?.trim() === '' ? undefined : merge,
+  squash_commit_message: squash?.trim() === '' ? undefined : squash,
+});
 
 /**
  * Whether the source branch is removed after the merge: if that is wanted, and the caller may push to it. The merge
