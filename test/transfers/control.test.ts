@@ -1,13 +1,16 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { createForPush, findPushed } from '#domains/ci/creation/pushes.ts';
+import { createMilestone } from '#domains/milestones/commands.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { holdPush, settlePush } from '#domains/repositories/pushes.ts';
+import { retryImport } from '#domains/transfers/control.ts';
 import { runExport } from '#domains/transfers/exporting/run.ts';
 import { runImport } from '#domains/transfers/importing/run.ts';
 import { removeExpired } from '#domains/transfers/jobs.ts';
 import { runRelationImport } from '#domains/transfers/relation-imports/run.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { packProject } from './archive.ts';
 import { importArchive } from './support.ts';
 
@@ -244,6 +247,56 @@ describe('an import', () => {
     expect((await as.post(`${pushed.base}/repository/files/mine.txt`, file)).status).toBe(201);
     expect(await as.post(`${pushed.base}/import/retry`)).toMatchObject(refused);
     expect((await as.get(`${pushed.base}/repository/files/mine.txt/raw?ref=main`)).body).toBe('mine');
+  });
+
+  it('waits for a number that an item is taking when it is retried, and the other way round', async () => {
+    const owner = await app().make.user();
+    const as = app().as(owner);
+    const { projectId } = await scheduled(owner, 'racing');
+    const base = `/projects/${projectId}`;
+    await as.post(`${base}/import/cancel`);
+    const ctx = app().context(owner);
+    /** A context whose transactions commit only after `meanwhile`. */
+    const holding = (meanwhile: () => Promise<unknown>) => ({
+      ...ctx,
+      transaction: <T>(work: Parameters<typeof ctx.transaction<T>>[0]): Promise<T> =>
+        ctx.transaction(async (tx) => {
+          const result = await work(tx);
+          await meanwhile();
+          return result;
+        }),
+    });
+    const project = await getProject(ctx, { id: projectId });
+
+    // A retry has read the counters, but has not committed.
+    let creating: ReturnType<typeof as.post> | undefined;
+    await retryImport(
+      holding(() => {
+        creating = as.post(`${base}/milestones`, { title: 'Mine' });
+        return untilBlocked(app());
+      }),
+      project,
+    );
+    expect(await creating).toMatchObject({
+      status: 409,
+      body: { message: '409 Conflict - the project is being imported' },
+    });
+    await as.post(`${base}/import/cancel`);
+
+    // A milestone has its number, but is not committed.
+    let retrying: ReturnType<typeof as.post> | undefined;
+    await createMilestone(
+      holding(() => {
+        retrying = as.post(`${base}/import/retry`);
+        return untilBlocked(app());
+      }),
+      { kind: 'project', project },
+      { title: 'Mine' },
+    );
+    expect(await retrying).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining('commits or items of its own') },
+    });
   });
 
   it('and a relation import of the same project exclude each other, also at the same moment', async () => {

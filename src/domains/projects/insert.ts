@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type RawBuilder, sql } from 'kysely';
+import { sql } from 'kysely';
 import { type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { lockNamespace, lockPath, requireUnmarked } from '#domains/groups/tree.ts';
@@ -100,29 +100,36 @@ const diskPathOf = (id: number): string => {
  * @throws DomainError `conflict` while an archive is imported into the project: its items keep their own numbers
  */
 export const nextIid = async (tx: Tx, projectId: number, kind: CounterKind, count = 1): Promise<number> => {
-  const { rows } = await sql<{ last_iid: number }>`
+  const { rows } = await sql<{ last_iid: number; has_unfinished_import: boolean }>`
     insert into project_counters (project_id, kind, last_iid)
-    select ${projectId}::bigint, ${kind}::text, ${count}::int where not exists (${runningImport(projectId)})
+    values (${projectId}::bigint, ${kind}::text, ${count}::int)
     on conflict (project_id, kind) do update set last_iid = project_counters.last_iid + excluded.last_iid
-    returning last_iid`.execute(tx.db);
-  const [counter] = rows;
-  if (!counter) throw conflict(IMPORTING);
-  return counter.last_iid - count + 1;
+    returning last_iid, exists (
+      select from project_imports where project_id = ${projectId} and import_type = ${IMPORT_TYPE} and status <> 'finished'
+    ) as has_unfinished_import`.execute(tx.db);
+  const [{ last_iid = count, has_unfinished_import = false } = {}] = rows;
+  // The statement may have waited for a retry of the import, which holds the counters, and still see the import as failed.
+  if (has_unfinished_import) await requireNoRunningImport(tx, projectId);
+  return last_iid - count + 1;
 };
 
 /** Reserves the number that the caller wants, and those below it. @throws DomainError as `nextIid` */
 export const reserveIid = async (tx: Tx, projectId: number, kind: CounterKind, iid: number): Promise<void> => {
-  const { rows } = await runningImport(projectId).execute(tx.db);
-  if (rows.length > 0) throw conflict(IMPORTING);
   await raiseIid(tx, projectId, kind, iid);
+  await requireNoRunningImport(tx, projectId);
 };
 
-const IMPORTING = '409 Conflict - the project is being imported';
-
-/** Selects a row while an archive is imported into the project. */
-const runningImport = (projectId: number): RawBuilder<unknown> => sql`
-  select from project_imports where project_id = ${projectId} and import_type = ${IMPORT_TYPE}
-    and status = any (${RUNNING_IMPORT}::text[])`;
+/**
+ * Call it after the counter is locked: then either this sees a retry of the import, or the retry sees the new number.
+ *
+ * @throws DomainError `conflict` while an archive is imported into the project
+ */
+const requireNoRunningImport = async (tx: Tx, projectId: number): Promise<void> => {
+  const { rows } = await sql`
+    select from project_imports where project_id = ${projectId} and import_type = ${IMPORT_TYPE}
+      and status = any (${RUNNING_IMPORT}::text[])`.execute(tx.db);
+  if (rows.length > 0) throw conflict('409 Conflict - the project is being imported');
+};
 
 /** Raises the counter to at least `lastIid`, after items were inserted with numbers of their own. */
 export const raiseIid = async (tx: Tx, projectId: number, kind: CounterKind, lastIid: number): Promise<void> => {

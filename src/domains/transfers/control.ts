@@ -12,6 +12,7 @@ import { failExport } from './exporting/run.ts';
 import { limitImportsByUrl } from './import-limit.ts';
 import { hasRepository, lacksNumbers, numbersOf } from './importing/checkpoint.ts';
 import { failImport } from './importing/finish.ts';
+import { reserveNumbers } from './importing/numbering.ts';
 import { importByUrl, importKey, importProject } from './jobs.ts';
 import { FORK_TYPE, IMPORT_TYPE, type ImportRow, RUNNING_EXPORT } from './model.ts';
 import { findImport } from './queries.ts';
@@ -75,6 +76,8 @@ export const retryImport = async (ctx: Context, project: ProjectRow): Promise<vo
     if (!row) throw conflict((await isFailed(tx, found)) ? GONE : NOT_FAILED);
     if (await findRunning(tx, project)) throw conflict('409 Conflict - a relation import of the project is running');
     if (await findRunningExport(tx, project)) throw conflict('409 Conflict - an export of the project is running');
+    // Waits for items that have taken a number but are not committed. Later ones wait for this transaction.
+    if (row.import_type === IMPORT_TYPE) await reserveNumbers(tx, project.id, numbersOf(row) ?? {});
     await requireNoPush(tx, project);
     const obstacle = row.import_type === IMPORT_TYPE ? await findObstacle(tx, row) : null;
     if (obstacle !== null) throw conflict(obstacle);
