@@ -21,7 +21,7 @@ const patternsOf = (routes: readonly Route[]): readonly Pattern[] => {
     const pattern = url
       .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
       .replace(/:\w+/g, '[^/]+')
-      .replace(/\*\w*/, '.+');
+      .replace(/\*\w*/g, '.+');
     const known = methods.get(pattern) ?? new Set();
     known.add(method);
     if (method === 'GET') known.add('HEAD');

@@ -229,7 +229,7 @@ describe('the newest artifacts of a branch or tag', () => {
     status = 'success',
   ) => {
     const added = await insertRunningJob(app(), { project_id, ...pipeline }, job);
-    await upload(app(), added, await zipOf({ v: content }));
+    await upload(app(), added, await zipOf({ v: content, 'raw/v': `${content} below` }));
     await endJob(app(), added, status);
     return added;
   };
@@ -254,6 +254,17 @@ describe('the newest artifacts of a branch or tag', () => {
     expect((await scene.reporter.get(`${scene.path}/jobs/artifacts/main/download`)).status).toBe(400);
     const raw = await scene.reporter.get(`${scene.path}/jobs/artifacts/main/raw/v?job=compile`);
     expect(raw.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    // Scripts do not encode the slashes of a branch.
+    for (const [at, content] of [
+      ['feature/x/raw/v', 'side'],
+      ['feature/x/raw/raw/v', 'side below'],
+      ['main/raw/raw/v', 'new below'],
+    ]) {
+      const found = await scene.reporter.get(`${scene.path}/jobs/artifacts/${at}?job=compile`);
+      expect([at, found.status, found.body]).toEqual([at, 200, content]);
+    }
+    expect((await scene.reporter.get(`${scene.path}/jobs/artifacts/feature/y/raw/v?job=compile`)).status).toBe(404);
+    expect((await scene.stranger.get(`${scene.path}/jobs/artifacts/feature/x/raw/v?job=compile`)).status).toBe(404);
     expect((await scene.guest.get(`${scene.path}/jobs/artifacts/main/raw/v?job=compile`)).status).toBe(403);
     expect((await scene.guest.get(`${scene.path}/jobs/artifacts/none/raw/v?job=compile`)).status).toBe(403);
     expect((await scene.stranger.get(`${scene.path}/jobs/artifacts/main/raw/v?job=compile`)).status).toBe(404);

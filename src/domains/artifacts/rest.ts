@@ -95,7 +95,7 @@ export const routes = [
   }),
   streamRoute({
     method: 'GET',
-    path: '/projects/:id/jobs/artifacts/:ref_name/raw/*artifact_path',
+    path: '/projects/:id/jobs/artifacts/*ref_name/raw/*artifact_path',
     tag,
     summary: 'Get a file of the newest artifacts of a branch or tag',
     description: 'As plain text, whatever it is. The job is found as for the download of the newest artifacts.',
