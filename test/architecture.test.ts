@@ -131,6 +131,18 @@ test('faces leave the decision who may do what to the domain', async () => {
   expect(decisions).toEqual([]);
 });
 
+test('no transaction is copied to change its actor, because its events would name the first actor', async () => {
+  const copies: string[] = [];
+  for (const entry of await readdir(join(root, 'src'), { recursive: true, withFileTypes: true })) {
+    if (!entry.name.endsWith('.ts')) continue;
+    const path = join(entry.parentPath, entry.name);
+    for (const line of (await readFile(path, 'utf8')).split('\n'))
+      if (/\{ \.\.\.(tx|\w+Tx), actor\b/.test(line) && !/^ *(\*|\/\/)/.test(line))
+        copies.push(`${path}: ${line.trim()}`);
+  }
+  expect(copies).toEqual([]);
+});
+
 /** The routes of these folders are defined in the domains they belong to. */
 const MAKERS_OF_ROUTES: ReadonlySet<string> = new Set(['custom-attributes']);
 

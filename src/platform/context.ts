@@ -138,6 +138,11 @@ export interface Context {
 
 /** A context inside a transaction. Events can only be emitted and jobs only enqueued here. */
 export interface Tx extends Context {
+  /**
+   * Returns the same transaction with another actor, whom its events name. A copy `{ ...tx, actor }` would emit in the
+   * name of the first actor.
+   */
+  as(actor: Actor): Tx;
   /** Records the event. Followers see it when the transaction commits. */
   emit<P>(definition: EventDefinition<P>, event: NewEvent<P>): void;
   /** Adds the job. Workers see it when the transaction commits. */
@@ -147,3 +152,9 @@ export interface Tx extends Context {
   /** Calls `run` if the transaction was rolled back, or may have been: the connection may be lost at the commit. */
   afterRollback(run: () => void): void;
 }
+
+/**
+ * Returns the transaction in the name of a user, with the rights that it has. For follow-ups of what the user did, which
+ * happen whatever they may do by now. Null if nobody did it.
+ */
+export const inNameOf = (tx: Tx, userId: number | null): Tx => tx.as({ ...tx.actor, userId });

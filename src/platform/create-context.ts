@@ -119,7 +119,9 @@ interface JobSpec {
 /** Collects the events and jobs of a transaction, and writes each kind in one statement right before the commit. */
 class BufferedTx {
   readonly tx: Tx;
+  readonly #context: Context;
   readonly #db: Database;
+  readonly #after: AfterEnd;
   readonly #events: EventInsert[] = [];
   readonly #jobs: JobSpec[] = [];
   /** Jobs whose first request of a key decides when they run. */
@@ -127,24 +129,32 @@ class BufferedTx {
   #open = true;
 
   constructor(context: Context, db: Database, after: AfterEnd) {
+    this.#context = context;
     this.#db = db;
-    const tx: Tx = {
-      ...context,
-      db,
-      transaction: (run) => run(tx),
-      emit: (definition, event) => this.#emit(context, definition, event),
-      enqueue: (job, input, options) => this.#enqueue(job, input, options),
-      afterCommit: (run) => after.commit.push(run),
-      afterRollback: (run) => after.rollback.push(run),
-    };
-    this.tx = tx;
+    this.#after = after;
+    this.tx = this.#as(context.actor);
   }
 
-  #emit<P>(context: Context, definition: EventDefinition<P>, event: NewEvent<P>): void {
+  #as(actor: Actor): Tx {
+    const tx: Tx = {
+      ...this.#context,
+      actor,
+      db: this.#db,
+      as: (other) => this.#as(other),
+      transaction: (run) => run(tx),
+      emit: (definition, event) => this.#emit(actor, definition, event),
+      enqueue: (job, input, options) => this.#enqueue(job, input, options),
+      afterCommit: (run) => this.#after.commit.push(run),
+      afterRollback: (run) => this.#after.rollback.push(run),
+    };
+    return tx;
+  }
+
+  #emit<P>({ userId }: Actor, definition: EventDefinition<P>, event: NewEvent<P>): void {
     this.#checkOpen();
     this.#events.push({
       kind: definition.kind,
-      actor_id: context.actor.userId,
+      actor_id: userId,
       subject_type: event.subject.type,
       subject_id: event.subject.id,
       project_id: event.project_id ?? null,
@@ -153,8 +163,8 @@ class BufferedTx {
       min_access_level: event.min_access_level ?? null,
       user_ids: event.user_ids ?? [],
       payload: definition.payload.parse(event.payload),
-      chain_id: context.chainId,
-      created_at: context.clock.now(),
+      chain_id: this.#context.chainId,
+      created_at: this.#context.clock.now(),
     });
   }
 

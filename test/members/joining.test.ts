@@ -229,8 +229,11 @@ describe('invitations', () => {
     const left = (await app().as(owner).get(`/groups/${group.id}/invitations`)).body;
     expect(left.map((each: { invite_email: string }) => each.invite_email)).toEqual(addresses.slice(1));
     expect(left.map((each: { user_name: string }) => each.user_name)).toEqual(['', '', '']);
-    const { rows } = await sql<{ payload: unknown }>`
-      select payload from events where namespace_ids @> array[${group.id}::bigint]`.execute(app().hub.services.db);
+    const { rows } = await sql<{ kind: string; actor_id: number; payload: unknown }>`
+      select kind, actor_id, payload from events
+      where namespace_ids @> array[${group.id}::bigint]`.execute(app().hub.services.db);
+    const accepted = rows.filter(({ kind }) => kind === 'invitation.accepted');
+    expect(accepted.map(({ actor_id }) => actor_id)).toEqual([shown.id]);
     for (const secret of ['private@', 'first', 'second@']) expect(JSON.stringify(rows)).not.toContain(secret);
   });
 

@@ -294,11 +294,11 @@ describe('merging', () => {
     });
     const events = await db
       .selectFrom('events')
-      .select('id')
+      .select('actor_id')
       .where('project_id', '=', project.id)
       .where('kind', '=', 'merge_request.merged')
       .execute();
-    expect(events).toHaveLength(1);
+    expect(events).toEqual([{ actor_id: people.owner.id }]);
   });
 
   it('works over GraphQL by the same rules', async () => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { type Services, systemActor } from '#platform/context.ts';
+import { anonymous, inNameOf, type Services, systemActor, type Tx } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
 import { defineEvent } from '#platform/events.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -104,6 +104,29 @@ describe('transaction', () => {
     });
     await expect(failing).rejects.toThrow('after all');
     expect(await eventsOf(8)).toEqual([]);
+  });
+
+  it('names another actor in the events of `as`, also in transactions inside, and the first one outside', async () => {
+    const ctx = createContext({ actor: { ...systemActor, userId: 9 } });
+    await ctx.transaction(async (tx) => {
+      const emit = (by: Tx, to: string) => by.emit(renamed, { subject: { type: 'Thing', id: 12 }, payload: { to } });
+      const other = tx.as({ ...anonymous, userId: 10 });
+      emit(other, 'other');
+      await other.transaction(async (inner) => {
+        expect(inner.actor).toEqual({ ...anonymous, userId: 10 });
+        emit(inner, 'inside');
+        emit(inNameOf(inner, 11), 'third');
+      });
+      emit(tx, 'first');
+      emit(inNameOf(tx, null), 'nobody');
+    });
+    expect((await eventsOf(12)).map(({ actor_id, payload }) => [payload.to, actor_id])).toEqual([
+      ['other', 10],
+      ['inside', 10],
+      ['third', 11],
+      ['first', 9],
+      ['nobody', null],
+    ]);
   });
 
   it('rejects an event emitted after its transaction ended', async () => {

@@ -296,6 +296,11 @@ describe('a release', () => {
     expect(await left()).toEqual(['stays']);
     const created = Array.from({ length: 3 }, () => 'release.created');
     expect(await eventsOf(project.id)).toEqual([...created, 'release.deleted', 'release.deleted']);
+    const { rows: deleters } = await app().hub.services.pool.query(
+      `select actor_id from events where project_id = $1 and kind = 'release.deleted' order by id`,
+      [project.id],
+    );
+    expect(deleters).toEqual([{ actor_id: person.id }, { actor_id: person.id }]);
     const delivered = () =>
       receiver.received.filter(({ path, body }) => path.endsWith('/gone') && body.action === 'delete');
     await until('two deliveries', () => delivered().length === 2);

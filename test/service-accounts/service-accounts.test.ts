@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { removeGroup } from '#domains/groups/deletion.ts';
+import { findEvents } from '../groups/find-events.ts';
 import { type TestUser, useApp } from '../support/app.ts';
 import { Client } from '../support/client.ts';
 import type { TestGroup } from '../support/factories.ts';
@@ -316,9 +317,10 @@ describe('deleting a service account', () => {
   });
 
   it('happens with its group', async () => {
-    const { group, account, token } = await withIssue();
-    await removeGroup(app().context(), group.id);
-    await app().settle();
+    const { owner, group, account, token } = await withIssue();
+    await removeGroup(app().context(owner), group.id);
+    const deleted = (await findEvents(app(), 'User', account.id)).filter(({ kind }) => kind === 'user.deleted');
+    expect(deleted.map(({ actor_id }) => actor_id)).toEqual([owner.id]);
     expect((await withToken(token).get('/user')).status).toBe(401);
     expect((await admin().get(`/users/${account.id}`)).status).toBe(404);
   });

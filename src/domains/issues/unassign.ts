@@ -47,7 +47,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly IssueRow[]): Pr
       return person ? [hookUser(tx, person)] : [];
     });
   const projectIds = [...new Set(before.map(({ project_id }) => project_id))];
-  const projects = await projectsByIds({ ...tx, actor: systemActor }, projectIds, ROW);
+  const projects = await projectsByIds(tx.as(systemActor), projectIds, ROW);
   const concerned = Map.groupBy(
     [...snapshots.values()].filter(({ confidential }) => confidential),
     ({ project_id }) => project_id,

@@ -4,7 +4,7 @@ import { MAINTAINER, OWNER, roleName } from '#domains/access/model.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
-import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
@@ -210,7 +210,7 @@ export const acceptForUsers = async (tx: Tx, userIds: readonly number[]): Promis
     join users mine on lower(mine.public_email) = lower(i.email)
     where mine.id = any (${userIds}::bigint[]) and mine.state = 'active' and mine.confirmed_at is not null
     order by i.id for update of i`.execute(tx.db);
-  for (const row of rows) await accept(tx, row, row.user_id);
+  for (const row of rows) await accept(inNameOf(tx, row.user_id), row, row.user_id);
 };
 
 /** Users who are already members, or have a higher level through a group above, need no membership. */

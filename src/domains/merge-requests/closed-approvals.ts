@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { outdatedApprovals } from '#domains/approvals/of-version.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
-import { systemActor } from '#platform/context.ts';
+import { inNameOf, systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { lockMergeRequest, mergeRequestsByIds } from './queries.ts';
 import { headOf, unlessDeleted } from './versions/versions.ts';
@@ -32,7 +32,7 @@ export const compareClosed = defineJob({
     await hub.transaction(async (tx) => {
       const now = await lockMergeRequest(tx, project, row).catch(unlessDeleted);
       if (now?.state !== 'closed') return;
-      const pusher = { ...tx, actor: { ...tx.actor, userId: user_id ?? now.author_id } };
+      const pusher = inNameOf(tx, user_id ?? now.author_id);
       await withdraw(pusher, project, now, outdated.user_ids, outdated.system_action);
     });
   },

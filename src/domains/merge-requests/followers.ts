@@ -5,7 +5,7 @@ import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import { type Context, inNameOf, type Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -201,7 +201,7 @@ const endMergeRequest = async (
       })
       .where('id', '=', before.id)
       .execute();
-    const pusher = { ...tx, actor: { ...tx.actor, userId } };
+    const pusher = inNameOf(tx, userId);
     // Only a deleted branch closes.
     if (state === 'closed')
       await recordSystemNotes(pusher, { merge_request_id: before.id }, [branchNote('deleted', before)]);

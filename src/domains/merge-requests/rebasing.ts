@@ -178,7 +178,7 @@ const finish = async (
   const project = await findProject(hub, { id: row.project_id });
   if (!project) return;
   await hub.transaction(async (tx: Tx) => {
-    const before = await lockMergeRequest({ ...tx, actor: systemActor }, project, row);
+    const before = await lockMergeRequest(tx.as(systemActor), project, row);
     if (readRebase(before)?.head !== rebase.head) return;
     const isStale = error === null && (before.needs_rebase || (oid !== null && before.diff_head_sha !== oid));
     await tx.db
@@ -194,7 +194,7 @@ const finish = async (
       .where('id', '=', row.id)
       .execute();
     if (isStale) tx.enqueue(refreshMergeRequest, { id: row.id }, { key: `merge_requests.refresh:${row.id}` });
-    const after = await getMergeRequest({ ...tx, actor: systemActor }, project, row.iid);
+    const after = await getMergeRequest(tx.as(systemActor), project, row.iid);
     if (error === null) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
     else {
       const changes = { merge_error: { previous: before.merge_error, current: error } };

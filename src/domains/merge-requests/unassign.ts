@@ -46,7 +46,7 @@ const unassign = async (tx: Tx, userId: number, before: readonly Row[]): Promise
   await sql`
     update merge_requests r set updated_at = now(), updated_by_id = ${tx.actor.userId}
     where r.id = any (${ids}::bigint[])`.execute(tx.db);
-  const asHub = { ...tx, actor: systemActor };
+  const asHub = tx.as(systemActor);
   const rows = await mergeRequestsByIds(asHub, ids);
   const projects = await projectsByIds(
     asHub,

@@ -185,7 +185,7 @@ const mergeInto = async (tx: Tx, groupId: number, { id, title }: MilestoneRow): 
     order by m.id for update of m`.execute(tx.db);
   const ids = others.map((other) => other.id);
   if (ids.length === 0) return;
-  const asHub = { ...tx, actor: systemActor };
+  const asHub = tx.as(systemActor);
   const projects = await projectsByIds(
     asHub,
     others.map(({ project_id }) => project_id),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { mergeRequestsByIds } from '#domains/merge-requests/queries.ts';
 import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { type Context, systemActor } from '#platform/context.ts';
+import { type Context, inNameOf, systemActor } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { getNoteable, type Noteable } from './noteable.ts';
@@ -176,7 +176,7 @@ const move = async (ctx: Context, noteable: Noteable, versionNumber: number, tra
     await sql`
       update notes set change_position = changed.position from (${rowsOf(outdated)}) as changed
       where notes.id = changed.id and notes.change_position is null`.execute(tx.db);
-    const author = { ...tx, actor: { ...tx.actor, userId: mergeRequest?.author_id ?? null } };
+    const author = inNameOf(tx, mergeRequest?.author_id ?? null);
     await recordSystemNotes(
       author,
       { merge_request_id: id },

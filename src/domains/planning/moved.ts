@@ -32,7 +32,7 @@ export const successions = async (tx: Tx, moved: Moved): Promise<readonly Succes
     ({ project_id }) => project_id,
   );
   if (missing.size === 0) return found.flatMap(complete);
-  const projects = await projectsByIds({ ...tx, actor: systemActor }, [...missing.keys()], ROW);
+  const projects = await projectsByIds(tx.as(systemActor), [...missing.keys()], ROW);
   for (const [projectId, strays] of missing) {
     const project = projects.get(projectId);
     const ids = strays.map(({ id }) => id);

@@ -126,7 +126,7 @@ const pushedCommit = (
 });
 
 /** Returns a context that reads as the hub itself, because the pusher may have lost access meanwhile. */
-export const asHub = <C extends Context>(ctx: C): C => ({ ...ctx, actor: systemActor });
+export const asHub = (ctx: Context): Context => ({ ...ctx, actor: systemActor });
 
 /** Emits the events of the moved refs and updates the project's row. */
 export const recordUpdates = async (

@@ -69,7 +69,7 @@ export const readJobsToRun = async (
   ids: readonly number[],
   actors: JobActors,
 ): Promise<Map<number, JobToRun>> => {
-  const hub: Context = { ...tx, actor: systemActor };
+  const hub = tx.as(systemActor);
   const rows = await jobsByIds(tx, ids);
   const pipelines = await pipelinesByIds(tx, [...new Set([...rows.values()].map(({ pipeline_id }) => pipeline_id))]);
   const projects = await projectsByIds(hub, [...new Set([...pipelines.values()].map((row) => row.project_id))], ROW);

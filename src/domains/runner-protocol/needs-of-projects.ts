@@ -91,7 +91,7 @@ const reachedProjects = async (
 };
 
 const reach = async (tx: Tx, actor: Actor, path: string): Promise<ReachedProject | null> => {
-  const project = await findProject({ ...tx, actor }, { path });
+  const project = await findProject(tx.as(actor), { path });
   return project && { actor, project };
 };
 

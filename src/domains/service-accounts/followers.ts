@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { groupDeleted } from '#domains/groups/events.ts';
 import { ownsGroupAlone, removeAccount } from '#domains/users/removal.ts';
 import { blockAccount } from '#domains/users/states.ts';
+import { inNameOf } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 
 /**
@@ -13,13 +14,15 @@ export const removeOfDeletedGroups = defineFollower({
   payloads: false,
   wants: ({ kind }) => kind === groupDeleted.kind,
   handle: async (tx, events) => {
-    const gone = events.map(({ subject_id }) => subject_id);
-    const { rows } = await sql<{ id: number }>`
-      select id from users where user_type = 'service_account' and provisioned_by_group_id = any (${gone}::bigint[])
+    const deleters = new Map(events.map(({ subject_id, actor_id }) => [subject_id, actor_id]));
+    const { rows } = await sql<{ id: number; group_id: number }>`
+      select id, provisioned_by_group_id as group_id from users
+      where user_type = 'service_account' and provisioned_by_group_id = any (${[...deleters.keys()]}::bigint[])
       order by id`.execute(tx.db);
-    for (const { id } of rows) {
-      if (await ownsGroupAlone(tx, id)) await blockAccount(tx, id);
-      else await removeAccount(tx, id, { hardDelete: false });
+    for (const { id, group_id } of rows) {
+      const deleter = inNameOf(tx, deleters.get(group_id) ?? null);
+      if (await ownsGroupAlone(tx, id)) await blockAccount(deleter, id);
+      else await removeAccount(deleter, id, { hardDelete: false });
     }
   },
 });

@@ -74,4 +74,4 @@ export const emitImport = async (
   });
 };
 
-const findAsHub = (tx: Tx, id: number) => findProject({ ...tx, actor: systemActor }, { id });
+const findAsHub = (tx: Tx, id: number) => findProject(tx.as(systemActor), { id });

@@ -13,7 +13,7 @@ import { moveRefs } from '#domains/repositories/pushes.ts';
 import type { KnownCommits } from '#domains/repositories/ref-updates.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
-import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit, CommitsToMerge } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -264,7 +264,7 @@ const settleMerge = async (ctx: Context, id: number, landed?: Intent): Promise<v
   const isLanded = Boolean(landed) || (intent && tip && (await git.isAncestor(project.disk_path, intent.oid, tip)));
   await ctx.transaction(async (tx) => {
     await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
-    const now = await getMergeRequest({ ...tx, actor: systemActor }, project, row.iid);
+    const now = await getMergeRequest(tx.as(systemActor), project, row.iid);
     const known = await intentOf(tx, id);
     const isOwn = now.state === 'locked' && known?.oid === intent?.oid;
     // The job may have taken the merge back just before it landed.
@@ -298,11 +298,11 @@ const complete = async (tx: Tx, project: ProjectRow, row: MergeRequestRow, inten
     })
     .where('id', '=', row.id)
     .execute();
-  const merger = { ...tx, actor: { ...tx.actor, userId: intent.user_id } };
+  const merger = inNameOf(tx, intent.user_id);
   await recordHistory(merger, { merge_request_id: row.id }, [{ kind: 'state', state: 'merged' }]);
-  const asHub = { ...tx, actor: systemActor };
-  const after = await getMergeRequest(asHub, project, row.iid);
-  await emitMergeRequest(tx, mergeRequestMerged, project, after, { state: { previous: 'opened', current: 'merged' } });
+  const after = await getMergeRequest(tx.as(systemActor), project, row.iid);
+  const changes = { state: { previous: 'opened', current: 'merged' } };
+  await emitMergeRequest(merger, mergeRequestMerged, project, after, changes);
   removeMergeRefLater(tx, row.id);
   if (intent.remove_source_branch) tx.enqueue(removeSourceBranch, { id: row.id });
 };

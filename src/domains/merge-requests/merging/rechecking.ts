@@ -156,7 +156,7 @@ const storeStatus = (
   { tip, branch, mergeStatus, needsRebase }: Checked,
 ): Promise<void> =>
   ctx.transaction(async (tx) => {
-    const before = await lockMergeRequest({ ...tx, actor: systemActor }, project, row).catch(unlessDeleted);
+    const before = await lockMergeRequest(tx.as(systemActor), project, row).catch(unlessDeleted);
     if (before?.state !== 'opened' || before.diff_head_sha !== row.head || before.target_branch !== branch) return;
     if (before.merge_status === mergeStatus && before.needs_rebase === needsRebase) return;
     if ((await tx.services.git.resolve(project.disk_path, branchRef(branch))) !== tip) return;
@@ -165,6 +165,6 @@ const storeStatus = (
       .set({ merge_status: mergeStatus, needs_rebase: needsRebase })
       .where('id', '=', row.id)
       .execute();
-    const after = await getMergeRequest({ ...tx, actor: systemActor }, project, row.iid);
+    const after = await getMergeRequest(tx.as(systemActor), project, row.iid);
     await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
   });

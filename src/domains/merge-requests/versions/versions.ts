@@ -7,7 +7,7 @@ import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { diffBounds } from '#domains/repositories/diff-bounds.ts';
 import { isGenerated } from '#domains/repositories/generated-files.ts';
 import { branchRef } from '#domains/repositories/model.ts';
-import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import type { MergeRequestDiffCommits, MergeRequestDiffFiles } from '#platform/db/tables.ts';
 import { DomainError } from '#platform/errors.ts';
 import type { Diff } from '#platform/git/reading.ts';
@@ -56,7 +56,8 @@ export const refreshNow = async (ctx: Context, id: number, pusherId: number | nu
   if (!project) return;
   const version = await readVersion(ctx, project, row);
   const storeApprovals = await approvalsOfVersion(ctx, project, row, version);
-  await ctx.transaction((tx) => settle(tx, project, row, version, { pusherId, storeApprovals }));
+  // The caller only waits. The changes are not theirs.
+  await ctx.transaction((tx) => settle(tx.as(systemActor), project, row, version, { pusherId, storeApprovals }));
 };
 
 /**
@@ -236,7 +237,7 @@ const settle = async (
     before.merge_status !== mergeStatus ||
     before.needs_rebase !== needsRebase ||
     before.branch_missing !== branchMissing;
-  const pusher = { ...tx, actor: { ...tx.actor, userId: pusherId ?? before.author_id } };
+  const pusher = inNameOf(tx, pusherId ?? before.author_id);
   const mark = isPushed && known ? draftMark(before, version.commits, known) : null;
   const outcome: Outcome = { isFirst, isPushed, isChecked, mark };
   if (isPushed && known) {

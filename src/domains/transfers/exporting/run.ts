@@ -331,7 +331,7 @@ export const failExport = async (ctx: Context, id: number, error: string, attemp
       .executeTakeFirstOrThrow();
     if (before.storage_key !== null) tx.enqueue(removeFiles, { disk_paths: [], storage_keys: [before.storage_key] });
     await emitExport(tx, null, row, exportFailed);
-    const project = await findProject({ ...tx, actor: systemActor }, { id: row.project_id });
+    const project = await findProject(tx.as(systemActor), { id: row.project_id });
     if (project) await mailExportEnd(tx, project, row);
   });
 };

@@ -63,7 +63,7 @@ export const finishImport = async (
         download_parts: sql`'{}'`,
         checkpoint: '{}',
       });
-      const asImporter: Tx = { ...tx, actor: importer };
+      const asImporter = tx.as(importer);
       const replaced = await findReplaced(asImporter, row);
       const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
       await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });

@@ -16,7 +16,7 @@ export const emitRelationImport = async (
   row: RelationImportRow,
   definition: EventDefinition<RelationImportState>,
 ): Promise<void> => {
-  const project = await findProject({ ...tx, actor: systemActor }, { id: row.project_id });
+  const project = await findProject(tx.as(systemActor), { id: row.project_id });
   if (!project) return;
   tx.emit(definition, {
     ...projectScope(project),
