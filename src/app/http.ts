@@ -20,6 +20,7 @@ import type { ApiVersion, Route } from '#rest/route.ts';
 import { V4, V5 } from '#rest/v5.ts';
 import { requireQueryOfV5, routeRemoved } from '#rest/v5-requests.ts';
 import { Connections } from './connections.ts';
+import { answerPreflight, isPreflight, showToOrigins } from './cross-origin.ts';
 import { mountMetrics } from './metrics.ts';
 import { rawAnswer } from './raw-answers.ts';
 
@@ -120,6 +121,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
     const body = connections.watch(request.raw, reply.raw);
     // Set on the raw response, so that mounts that bypass Fastify send it too.
     reply.raw.setHeader('X-Request-Id', request.id);
+    showToOrigins(request, reply);
     // The client expected another protocol after this response, so the connection ends with it.
     if (request.headers.upgrade !== undefined) reply.raw.setHeader('Connection', 'close');
     reply.raw.once('close', () => {
@@ -128,6 +130,7 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
       record(request, reply);
       if (request.deprecation) options.countDeprecated(request.deprecation);
     });
+    if (isPreflight(request)) return void answerPreflight(request, reply);
     // An unknown path is refused before its body is parsed, so an invalid body does not change the error.
     const refuse = () => {
       const methodsOf = methods[request.apiVersion];

@@ -104,7 +104,7 @@ export const forgetHeaders = (reply: FastifyReply): void => {
   for (const name of Object.keys(reply.getHeaders())) if (!ABOUT_REQUEST.test(name)) reply.removeHeader(name);
 };
 
-const ABOUT_REQUEST = /^(connection$|x-request-id$|job-status$|ratelimit-)/;
+const ABOUT_REQUEST = /^(connection$|x-request-id$|job-status$|ratelimit-|access-control-)/;
 
 const setCommonHeaders = (reply: FastifyReply): void => {
   announceDeprecation(reply);

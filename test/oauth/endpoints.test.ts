@@ -215,17 +215,17 @@ describe('/oauth/userinfo', () => {
   });
 });
 
-describe('across origins', () => {
-  const preflight = (path: string, method: string, headers?: string) =>
-    fetch(app().url + path, {
-      method: 'OPTIONS',
-      headers: {
-        origin: 'https://app.example',
-        'access-control-request-method': method,
-        ...(headers ? { 'access-control-request-headers': headers } : {}),
-      },
-    });
+const preflight = (path: string, method: string, headers?: string) =>
+  fetch(app().url + path, {
+    method: 'OPTIONS',
+    headers: {
+      origin: 'https://app.example',
+      'access-control-request-method': method,
+      ...(headers ? { 'access-control-request-headers': headers } : {}),
+    },
+  });
 
+describe('across origins', () => {
   test.each([
     ['/oauth/token', 'POST'],
     ['/oauth/revoke', 'POST'],
@@ -264,6 +264,48 @@ describe('across origins', () => {
     });
     expect(response.status).toBe(400);
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
+  });
+});
+
+describe('the API across origins', () => {
+  const script = (
+    path: string,
+    { headers = {}, ...init }: { headers?: Record<string, string>; method?: string; body?: string } = {},
+  ) => fetch(app().url + path, { ...init, headers: { origin: 'https://app.example', ...headers } });
+  const shown = ({ headers }: Response) =>
+    ['origin', 'credentials'].map((name) => headers.get(`access-control-allow-${name}`));
+
+  test.each(['/api/v4/projects', '/api/v4/projects/1/issues/1', '/api/v5/projects', '/api/graphql'])(
+    '%s answers preflights for every method and header',
+    async (path) => {
+      const allowed = await preflight(path, 'DELETE', 'authorization, x-requested-with');
+      expect([allowed.status, ...shown(allowed)]).toEqual([204, '*', null]);
+      expect(allowed.headers.get('access-control-allow-headers')).toBe('authorization, x-requested-with');
+      expect(allowed.headers.get('access-control-allow-methods')).toMatch(/GET.*POST.*PUT.*PATCH.*DELETE/);
+    },
+  );
+
+  test('answers and errors can be read, without cookies', async () => {
+    const { access_token } = await tokensFor(app(), user, application, { scope: 'api' });
+    const query = { method: 'POST', body: JSON.stringify({ query: '{ currentUser { username } }' }) };
+    const headers = { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' };
+    for (const [status, answer] of [
+      [200, await script('/api/v4/user', { headers })],
+      [401, await script('/api/v4/user')],
+      [404, await script('/api/v4/nowhere')],
+      [405, await script('/api/v4/projects', { method: 'PATCH' })],
+      [200, await script('/api/graphql', { ...query, headers })],
+      [401, await script('/api/graphql', { ...query, headers: { ...headers, authorization: 'Bearer wrong' } })],
+    ] as const) {
+      expect([answer.status, ...shown(answer)]).toEqual([status, '*', null]);
+      expect(answer.headers.get('access-control-expose-headers')).toBe('*');
+    }
+  });
+
+  test('pages, and answers to no script, have no such headers', async () => {
+    expect(shown(await script('/users/sign_in'))).toEqual([null, null]);
+    expect(shown(await preflight('/users/sign_in', 'POST'))).toEqual([null, null]);
+    expect(shown(await fetch(`${app().url}/api/v4/user`))).toEqual([null, null]);
   });
 });
 
