@@ -38,8 +38,19 @@ describe('a dotenv report', () => {
     ]);
   });
 
+  it('may have white space around keys and values, as counting tools print it', async () => {
+    const { job } = await makeJobScene(app());
+    expect(await send(job, 'dotenv', 'LINES=      12\n KEY = a b \t\nBLANK= ')).toBe(201);
+    expect(await variablesOf(job.id)).toEqual([
+      ['BLANK', '', 'dotenv'],
+      ['KEY', 'a b', 'dotenv'],
+      ['LINES', '12', 'dotenv'],
+    ]);
+  });
+
   it('is refused if it is malformed or too large', async () => {
     const { job } = await makeJobScene(app());
+    expect(await send(job, 'dotenv', 'TWO WORDS=1')).toEqual([400, 'Invalid Format']);
     expect(await send(job, 'dotenv', 'A=1\n\nB=2')).toEqual([400, 'Invalid Format']);
     expect(await send(job, 'dotenv', '# comment')).toEqual([400, 'Invalid Format']);
     expect(await send(job, 'dotenv', `A=${'x'.repeat(6_000)}`)).toEqual([

@@ -3,10 +3,11 @@ import { isStorable } from '#platform/values/storable.ts';
 
 const MAX_BYTES = 5_120;
 const MAX_VARIABLES = 20;
-const LINE = /^([A-Za-z0-9_]{1,255})=(.*)$/;
+const LINE = /^\s*([A-Za-z0-9_]{1,255})\s*=(.*)$/;
 
 /**
- * Reads a dotenv report: a `KEY=value` on each line. If two have the same key, the last one counts.
+ * Reads a dotenv report: a `KEY=value` on each line. White space around both is left out. If two have the same key, the
+ * last one counts.
  *
  * @throws DomainError `bad_request`
  */
@@ -24,7 +25,7 @@ export const readDotenv = async (content: AsyncIterable<Buffer>): Promise<Readon
     if (text === '') break;
     const [, key, value = ''] = LINE.exec(line) ?? [];
     if (key === undefined || !isStorable(value)) throw refused('Invalid Format');
-    variables.set(key, value);
+    variables.set(key, value.trim());
   }
   if (variables.size > MAX_VARIABLES) {
     throw refused(`Dotenv files cannot have more than ${MAX_VARIABLES} variables`);
