@@ -299,6 +299,13 @@ describe('resolving', () => {
     expect((await stranger.put(one, { resolved: true })).status).toBe(404);
     expect((await app().anonymous.put(one, { resolved: true })).status).toBe(401);
     expect((await owner.put(one, {})).status).toBe(400);
+    const rights = async (client: typeof owner) => {
+      const query = `query ($id: NoteID!) { note(id: $id) { userPermissions { createNote resolveNote } } }`;
+      return (await client.graphql(query, { id: `gid://gitlab/Note/${thread.notes[0].id}` })).data.note?.userPermissions;
+    };
+    expect(await rights(developer)).toEqual({ createNote: true, resolveNote: true });
+    expect(await rights(reporter)).toEqual({ createNote: true, resolveNote: false });
+    expect(await rights(stranger)).toBeUndefined();
     const resolved = await developer.put(`${one}?resolved=true`);
     expect(resolved.body.notes[0]).toMatchObject({
       resolved: true,

@@ -1,7 +1,9 @@
 import { IssueRef } from '#domains/issues/graphql.ts';
 import { loadHtml } from '#domains/markdown/graphql.ts';
 import { MergeRequestRef } from '#domains/merge-requests/graphql.ts';
+import { mergeRequestsByIds } from '#domains/merge-requests/queries.ts';
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -25,11 +27,14 @@ import {
   type NoteRow,
   noteableIidsByIds,
 } from './queries.ts';
+import { canResolve } from './resolving.ts';
 
 const loadIssueIid = loader((ctx: Context, ids: readonly number[]) => noteableIidsByIds(ctx, 'issue', ids));
 const loadMergeRequestIid = loader((ctx: Context, ids: readonly number[]) =>
   noteableIidsByIds(ctx, 'merge_request', ids),
 );
+
+const loadMergeRequest = loader(mergeRequestsByIds);
 
 const NotePermissions = builder.objectRef<NoteRow>('NotePermissions').implement({
   description: 'What the caller may do with the comment.',
@@ -47,6 +52,24 @@ const NotePermissions = builder.objectRef<NoteRow>('NotePermissions').implement(
       resolve: async (note, _args, ctx) => {
         const project = await loadProject(ctx, note.project_id);
         return project !== null && canDeleteNote(ctx, project, note);
+      },
+    }),
+    createNote: t.boolean({
+      nullable: false,
+      description: 'Whether the caller may answer it.',
+      resolve: async (note, _args, ctx) => {
+        const project = await loadProject(ctx, note.project_id);
+        return project !== null && can(ctx, project, 'create_note');
+      },
+    }),
+    resolveNote: t.boolean({
+      nullable: false,
+      description: 'Whether the caller may resolve its thread. False for comments that cannot be resolved.',
+      resolve: async (note, _args, ctx) => {
+        if (note.merge_request_id === null || !isResolvable(note)) return false;
+        const project = await loadProject(ctx, note.project_id);
+        const mergeRequest = await loadMergeRequest(ctx, note.merge_request_id);
+        return project !== null && canResolve(ctx, { project, mergeRequest });
       },
     }),
   }),

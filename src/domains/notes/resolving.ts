@@ -13,7 +13,10 @@ import { type Commentable, type Noteable, noteAudience } from './noteable.ts';
 import { getNote, isResolvable, type NoteRow } from './queries.ts';
 
 /** Developers and the author of the merge request resolve threads. */
-export const canResolve = (ctx: Context, { project, mergeRequest }: Noteable): boolean =>
+export const canResolve = (
+  ctx: Context,
+  { project, mergeRequest }: Pick<Noteable, 'project' | 'mergeRequest'>,
+): boolean =>
   mergeRequest !== null &&
   (can(ctx, project, 'admin_merge_request') ||
     (mergeRequest.author_id !== null &&
