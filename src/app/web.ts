@@ -29,7 +29,6 @@ import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
 import { pages } from './pages.ts';
 import { routes } from './routes.ts';
-import { schema } from './schema.ts';
 
 export interface WebOptions {
   readonly services: Services;
@@ -127,7 +126,7 @@ const graphqlMount =
       signal: caller.signal,
     });
     await mountGraphql(fastify, {
-      schema,
+      schema: async () => (await import('./schema.ts')).schema,
       contextOf: async (caller) => {
         const { ip, setHeader } = caller;
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });

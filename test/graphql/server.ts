@@ -136,7 +136,7 @@ export const startServer = async () => {
   // An idle connection that a client opened in advance would otherwise delay the end of a test.
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
-    schema: builder.toSchema(),
+    schema: async () => builder.toSchema(),
     caches: new Caches(),
     contextOf,
     contextFor: async (actor) => kitContext(actor),
