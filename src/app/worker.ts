@@ -53,12 +53,13 @@ export const startWorker = async ({
   return {
     settle: async () => {
       // Jobs emit events and followers add jobs, so repeat until a round emits no new event.
-      for (let followed = -1; followed !== (await sequencer.sequence()); ) {
+      let followed: number;
+      do {
         await running.drain();
         followed = sequencer.position;
         await runner.drain();
         await deliveries.drain();
-      }
+      } while (followed !== (await sequencer.sequence()));
     },
     stop: async () => {
       await Promise.all([running.stop(), runner.stop(), deliveries.stop()]);

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseCronItem } from 'graphile-worker';
 import pg from 'pg';
@@ -42,9 +43,13 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
     { name: 'long', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.long) },
     { name: 'remote', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.remote) },
   ];
+  const endings = new EventEmitter();
   const lanes = sorts
     .filter((sort) => sort.jobs.length > 0)
-    .map((sort) => new Lane({ ...options, ...sort, pool, crons: cronItems(sort.jobs) }));
+    .map(
+      (sort) =>
+        new Lane({ ...options, ...sort, pool, crons: cronItems(sort.jobs), onEnded: () => endings.emit('ended') }),
+    );
   for (const lane of lanes) await lane.start();
   const unguard = processes.guard({
     pause: async () => {
@@ -62,7 +67,7 @@ export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunn
   };
   let stopping: Promise<void> | undefined;
   return {
-    drain: (timeoutMs = 60_000) => drain(services.pool, jobs, timeoutMs),
+    drain: (timeoutMs = 60_000) => drain({ pool: services.pool, jobs, endings }, timeoutMs),
     stop: () => {
       stopping ??= stop();
       return stopping;
@@ -101,32 +106,57 @@ const cronItems = (jobs: readonly AnyJobDefinition[]) =>
         ],
   );
 
+/**
+ * Counts jobs that are due or running, by name. Jobs that wait for further requests count as due: it starts them.
+ */
 const DUE = `
-  select tasks.identifier as name, count(*)::int as count
-  from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
-  where tasks.identifier = any($1) and (locked_at is not null or (run_at <= now() and attempts < max_attempts))
-  group by 1`;
-
-/** Starts jobs that wait for further requests. */
-const START_SHARED = `
-  select pg_notify('jobs:insert', '{"r":0,"count":' || count(*) || '}')
-  from graphile_worker.reschedule_jobs(array(
-    select jobs.id
+  with due as materialized (
+    select jobs.id, tasks.identifier as name, jobs.locked_at is null and jobs.run_at > now() as shared
     from graphile_worker._private_jobs as jobs join graphile_worker._private_tasks as tasks on tasks.id = jobs.task_id
-    where tasks.identifier = any($1) and jobs.run_at > now() and jobs.attempts = 0 and jobs.locked_at is null
-  ), run_at => now())
-  having count(*) > 0`;
+    where tasks.identifier = any($1) and (
+      jobs.locked_at is not null or (jobs.run_at <= now() and jobs.attempts < jobs.max_attempts)
+      or (tasks.identifier = any($2) and jobs.attempts = 0)
+    )
+  ), started as (
+    select pg_notify('jobs:insert', '{"r":0,"count":' || count(*) || '}')
+    from graphile_worker.reschedule_jobs(array(select id from due where shared), run_at => now())
+    having count(*) > 0
+  )
+  select name, count(*)::int as count from due, (select count(*) from started) as runs_it group by name`;
 
-const drain = async (pool: pg.Pool, jobs: readonly AnyJobDefinition[], timeoutMs: number): Promise<void> => {
+/** How long to wait for a job of this process to end. Other processes do not tell when theirs do. */
+const DRAIN_POLL_MS = 25;
+/** A job ends a little earlier than the statement that deletes it. */
+const DELETING_MS = 3;
+
+interface Drained {
+  readonly pool: pg.Pool;
+  readonly jobs: readonly AnyJobDefinition[];
+  /** Emits `ended` whenever a job of this process has ended. */
+  readonly endings: EventEmitter;
+}
+
+/** Resolves when a job of this process ends, or when it is time to look for others. */
+const nextEnding = (endings: EventEmitter): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(() => endings.emit('ended'), DRAIN_POLL_MS);
+    endings.once('ended', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+
+const drain = async ({ pool, jobs, endings }: Drained, timeoutMs: number): Promise<void> => {
   const names = jobs.map((job) => job.name);
   const shared = jobs.filter((job) => job.sharedMs !== undefined).map((job) => job.name);
-  for (const deadline = performance.now() + timeoutMs; ; await sleep(10)) {
-    await pool.query(START_SHARED, [shared]);
-    const { rows } = await pool.query<{ name: string; count: number }>(DUE, [names]);
+  for (const deadline = performance.now() + timeoutMs; ; await sleep(DELETING_MS)) {
+    const ended = nextEnding(endings);
+    const { rows } = await pool.query<{ name: string; count: number }>(DUE, [names, shared]);
     if (rows.length === 0) return;
     if (performance.now() > deadline)
       throw new Error(
         `jobs are still due after ${timeoutMs} ms: ${rows.map((row) => `${row.name} (${row.count})`).join(', ')}`,
       );
+    await ended;
   }
 };

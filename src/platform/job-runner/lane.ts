@@ -32,6 +32,8 @@ export interface LaneOptions {
    * which would be fetched and then wait.
    */
   readonly batched: boolean;
+  /** Called when a job has ended, whatever its outcome. The statement that records it may still run. */
+  readonly onEnded: () => void;
   /** How often to look for jobs without a notification. */
   readonly pollMs?: number;
   /** How often to look for jobs whose fetch was lost. */
@@ -119,6 +121,7 @@ export class Lane {
       hasShutDown = true;
       this.#lost(owner);
     });
+    events.on('job:complete', this.#options.onEnded);
     const listening = whenListening(events, concurrency);
     const taskList = this.#tasks(owner, abort.signal);
     const runner = await run({
