@@ -301,7 +301,8 @@ describe('resolving', () => {
     expect((await owner.put(one, {})).status).toBe(400);
     const rights = async (client: typeof owner) => {
       const query = `query ($id: NoteID!) { note(id: $id) { userPermissions { createNote resolveNote } } }`;
-      return (await client.graphql(query, { id: `gid://gitlab/Note/${thread.notes[0].id}` })).data.note?.userPermissions;
+      return (await client.graphql(query, { id: `gid://gitlab/Note/${thread.notes[0].id}` })).data.note
+        ?.userPermissions;
     };
     expect(await rights(developer)).toEqual({ createNote: true, resolveNote: true });
     expect(await rights(reporter)).toEqual({ createNote: true, resolveNote: false });
