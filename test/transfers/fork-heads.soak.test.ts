@@ -120,3 +120,70 @@ it('a merge request from a fork has no source if the archive lacks its commits',
     merge_user: { id: root.id },
   });
 });
+
+it('a relation import pushes the branches of forks, past no protection, and starts no pipelines', async () => {
+  const { as, make, hub } = app();
+  const [owner, importer] = await make.users(2);
+  if (!owner || !importer) throw new Error('a user is missing');
+  const project = await make.project({ initialize_with_readme: true }, owner);
+  await make.projectMember(project, importer, 40);
+  const path = `/projects/${project.id}`;
+  const files = { '.gitlab-ci.yml': 'test: { script: "true" }' };
+  const heads = await pushCommits(app(), project, owner, [
+    { branch: 'one', from: 'main', files: { ...files, one: '1' } },
+    { branch: 'two', from: 'main', files: { ...files, two: '2' } },
+  ]);
+  await app().settle();
+  // The commits stay, as those of a deleted fork do.
+  for (const [index, branch] of ['one', 'two'].entries()) {
+    await as(owner).post(`${path}/merge_requests`, { title: branch, source_branch: branch, target_branch: 'main' });
+    await app().settle();
+    expect((await as(owner).delete(`${path}/repository/branches/${branch}`)).status).toBe(204);
+    await app().settle();
+    expect((await as(owner).get(`${path}/merge_requests/${index + 1}`)).body.state).toBe('closed');
+  }
+  await as(owner).post(`${path}/protected_branches`, { name: 'stable', push_access_level: 0 });
+  const opened = { state: 'opened', target_branch: 'main' };
+  const fromFork = (iid: number, source_branch: string, diff_head_sha: string | undefined) => ({
+    ...opened,
+    iid,
+    title: `From a fork ${iid}`,
+    source_branch,
+    diff_head_sha,
+    source_project_id: 7,
+    target_project_id: 8,
+  });
+  const send = async (merge_requests: readonly object[]) => {
+    const form = new FormData();
+    form.set('file', new Blob([new Uint8Array(await packProject({ merge_requests }))]), 'export.tar.gz');
+    form.set('path', project.path_with_namespace);
+    form.set('relation', 'merge_requests');
+    expect((await as(importer).post('/projects/import-relation', form)).status).toBe(201);
+    await app().settle();
+  };
+  // A merge request that waits for its branch.
+  await send([{ ...opened, iid: 11, title: 'Waits', source_branch: 'fix' }]);
+  const read = async (iid: number) => {
+    await as(owner).get(`${path}/merge_requests/${iid}`);
+    await app().settle();
+    return (await as(owner).get(`${path}/merge_requests/${iid}`)).body;
+  };
+  expect(await read(11)).toMatchObject({ state: 'opened', sha: null });
+  const { rows: before } = await hub.services.pool.query('select max(id) as id from events');
+  await send([fromFork(12, 'fix', heads[0]), fromFork(13, 'stable', heads[1])]);
+  expect(await read(12)).toMatchObject({ state: 'opened', source_branch: 'fix', sha: heads[0] });
+  expect(await read(13)).toMatchObject({ state: 'opened', source_branch: 'stable-13', sha: heads[1] });
+  expect((await as(owner).get(`${path}/repository/branches/stable`)).status).toBe(404);
+  // The branch has come.
+  expect(await read(11)).toMatchObject({ sha: heads[0] });
+  const { rows: pushes } = await hub.services.pool.query(
+    `select actor_id, payload ->> 'ref' as ref from events where id > $1 and project_id = $2 and kind = 'push.received'
+     order by id`,
+    [before[0].id, project.id],
+  );
+  expect(pushes).toEqual([
+    { actor_id: null, ref: 'refs/heads/fix' },
+    { actor_id: null, ref: 'refs/heads/stable-13' },
+  ]);
+  expect((await as(owner).get(`${path}/pipelines?ref=fix`)).body).toEqual([]);
+});

@@ -1,20 +1,27 @@
 import { lockNamespace } from '#domains/groups/tree.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
+import { branchRef } from '#domains/repositories/model.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { Superseded } from '../model.ts';
 import type { ImportPlace } from './batch.ts';
-import { keepHead } from './fork-heads.ts';
+import { type CreateBranch, keepHead } from './fork-heads.ts';
 
-/** Returns the project as the relations of an archive need it. */
-export const placeOf = async (ctx: Context, project: ProjectRow): Promise<ImportPlace> => ({
+/** Returns the project as the relations of an archive need it. `create` creates the branches of forks. */
+export const placeOf = async (ctx: Context, project: ProjectRow, create: CreateBranch): Promise<ImportPlace> => ({
   project_id: project.id,
   secretKey: ctx.services.secretKey,
   creator_id: project.creator_id,
   namespace_ids: project.namespace.traversal_ids,
   maxSnippetBytes: (await getSettings(ctx)).snippet_size_limit,
-  keepHead: (head) => keepHead(ctx, project.disk_path, head),
+  keepHead: (head) => keepHead(ctx, project.disk_path, head, create),
 });
+
+/** Creates a branch in a project that the import has just made, and that nobody follows yet. */
+export const createQuietly =
+  ({ services }: Pick<Context, 'services'>, { disk_path }: ProjectRow): CreateBranch =>
+  (name, newOid) =>
+    services.git.updateRefs(disk_path, [{ ref: branchRef(name), newOid }]);
 
 /**
  * Returns the place with the groups that contain the project now, and keeps it there until the transaction ends: it may

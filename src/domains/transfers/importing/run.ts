@@ -18,7 +18,7 @@ import { failImport, finishImport } from './finish.ts';
 import { type Importer, importerOf } from './importer.ts';
 import { overridesOf } from './overrides.ts';
 import { ImportPeople } from './people.ts';
-import { placeOf } from './place.ts';
+import { createQuietly, placeOf } from './place.ts';
 import { reasonOf } from './reason.ts';
 import { importRelations, readPeople } from './relations.ts';
 import { importRepository } from './repository.ts';
@@ -98,7 +98,7 @@ const importArchive = async (ctx: Context, importer: Importer, row: ImportRow, p
     const known: ReadonlyMap<number, number> = isAdmin ? await readPeople(ctx, archive) : new Map();
     const people = new ImportPeople({ id: userId, name: importer.name }, isAdmin, known);
     await importRepository(ctx, project, archive, checkpoint, overridesOf(row).default_branch ?? null);
-    await importRelations(ctx, archive, await placeOf(ctx, project), people, checkpoint);
+    await importRelations(ctx, archive, await placeOf(ctx, project, createQuietly(ctx, project)), people, checkpoint);
     await finishImport(ctx, importer, row, project, archive);
   } finally {
     await archive.close();

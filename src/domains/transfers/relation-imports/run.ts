@@ -3,11 +3,17 @@ import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { raiseIid } from '#domains/projects/insert.ts';
 import { can } from '#domains/projects/policy.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { branchRef } from '#domains/repositories/model.ts';
+import { mayPushTo } from '#domains/repositories/policy.ts';
+import { readProtections } from '#domains/repositories/protections.ts';
+import { moveRefs } from '#domains/repositories/pushes.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import type { Actor, Context, Tx } from '#platform/context.ts';
+import { forbidden } from '#platform/errors.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
 import type { JobRun } from '#platform/jobs.ts';
 import { relationImportFinished, relationImportProgressed } from '../events.ts';
+import type { CreateBranch } from '../importing/fork-heads.ts';
 import { importerOf } from '../importing/importer.ts';
 import { countUp } from '../importing/numbering.ts';
 import { ImportPeople } from '../importing/people.ts';
@@ -88,7 +94,7 @@ const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRo
         // Items that are created from now on get higher numbers, so they do not take those of the archive.
         await raiseIid(tx, project.id, NUMBERED[name].counter, file.highestIid);
       });
-      const place = await placeOf(ctx, project);
+      const place = await placeOf(ctx, project, pushWithin(ctx, importer, target));
       const people = new ImportPeople(
         { id, name: importer.name },
         isAdmin,
@@ -113,6 +119,18 @@ const carryOut = async (ctx: Context, row: RelationImportRow, project: ProjectRo
     await archive.close();
   }
 };
+
+/**
+ * Creates branches with the events of a push, because others work in the project, and past no protection. The hub does
+ * it, not the importer: a push of theirs would start a pipeline for each merge request.
+ */
+const pushWithin =
+  (hub: Context, actor: Actor, project: ProjectRow): CreateBranch =>
+  async (name, newOid) => {
+    const protections = await readProtections({ ...hub, actor }, project.id);
+    if (!mayPushTo({ actor }, project, { protections, only: null }, name)) throw forbidden();
+    await moveRefs(hub, project, [{ ref: branchRef(name), oldOid: null, newOid }]);
+  };
 
 /** Stores how many lines are finished, in the transaction that writes them. */
 class Progress implements LineProgress {
