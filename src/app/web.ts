@@ -126,7 +126,7 @@ const graphqlMount =
       signal: caller.signal,
     });
     await mountGraphql(fastify, {
-      schema: async () => (await import('./schema.ts')).schema,
+      loadSchema: async () => (await import('./schema.ts')).schema,
       contextOf: async (caller) => {
         const { ip, setHeader } = caller;
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });

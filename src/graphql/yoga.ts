@@ -28,7 +28,7 @@ const EXPLORER_PATH = '/-/graphql-explorer';
 
 export interface GraphqlOptions {
   /** Loads the schema. Called for the first request, because building it is a fifth of a start and 20 MB. */
-  readonly schema: () => Promise<GraphQLSchema>;
+  readonly loadSchema: () => Promise<GraphQLSchema>;
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
   /** Lets queries run while the credential is re-checked. */
@@ -68,7 +68,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   const { log, contextOf, graphiqlEnabled } = options;
   let live: LiveHub | null = null;
   const load = async (): Promise<Graphql> => {
-    const engine = new Engine(await options.schema(), options.caches, options.countDeprecated);
+    const engine = new Engine(await options.loadSchema(), options.caches, options.countDeprecated);
     live = new LiveHub({
       engine,
       feed: options.feed,
@@ -82,7 +82,10 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   };
   let loading: Promise<Graphql> | undefined;
   const loaded = (): Promise<Graphql> => {
-    loading ??= load();
+    loading ??= load().catch((error: unknown) => {
+      loading = undefined; // The next request tries again.
+      throw error;
+    });
     return loading;
   };
   const streams = new EventStreams();
@@ -190,7 +193,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     log,
   });
   fastify.addHook('preClose', async () => {
-    await loading;
+    await loading?.catch(() => undefined);
     live?.stop();
     streams.close();
     await detach();
