@@ -29,6 +29,7 @@ import { mounts } from './mounts.ts';
 import { openApiDocument } from './openapi.ts';
 import { pages } from './pages.ts';
 import { routes } from './routes.ts';
+import { schema } from './schema.ts';
 
 export interface WebOptions {
   readonly services: Services;
@@ -126,7 +127,7 @@ const graphqlMount =
       signal: caller.signal,
     });
     await mountGraphql(fastify, {
-      loadSchema: async () => (await import('./schema.ts')).schema,
+      schema,
       contextOf: async (caller) => {
         const { ip, setHeader } = caller;
         const count = (actor: Actor | null) => throttle(services, { actor, ip, web: false, setHeader });

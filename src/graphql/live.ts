@@ -29,12 +29,6 @@ export interface LiveOptions {
   readonly log: Logger;
 }
 
-/** Runs operations: the engine all of them, and the hub those that go on. */
-export interface Graphql {
-  readonly engine: Engine;
-  readonly hub: LiveHub;
-}
-
 /**
  * Subscribers who get the same frames: they share document, variables and arguments, and also the viewer if the payload
  * depends on it.

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { ExecutionResult, GraphQLError } from 'graphql';
 import type { Context } from '#platform/context.ts';
-import { type GraphqlParams, Refused } from './engine.ts';
+import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import { asChunk, Frame } from './frame.ts';
-import type { Graphql } from './live.ts';
+import type { LiveHub } from './live.ts';
 import type { Seat } from './live-bounds.ts';
 import type { LiveSink } from './live-member.ts';
 
@@ -149,7 +149,7 @@ export class EventStream implements LiveSink {
  * errors are sent as a result too.
  */
 export const answerByEvents = async (
-  { engine, hub }: Graphql,
+  { engine, hub }: { readonly engine: Engine; readonly hub: LiveHub },
   ctx: Context,
   params: GraphqlParams,
   stream: EventStream,

@@ -11,17 +11,18 @@ import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
 import type { Arriving } from './arriving.ts';
 import { type Caller, type ContextOf, type Rejection, rejectionOf } from './caller.ts';
-import { type GraphqlParams, Refused } from './engine.ts';
+import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import type { Frame } from './frame.ts';
 import { LIMITS } from './limits.ts';
-import type { Graphql } from './live.ts';
+import type { LiveHub } from './live.ts';
 import type { LiveBounds, Seat } from './live-bounds.ts';
 import type { LiveSink } from './live-member.ts';
 import { readParams } from './params.ts';
 import { closeSocket, type SocketExtra, serveSocket, TOO_MANY } from './socket.ts';
 
 export interface WebsocketOptions {
-  readonly loaded: () => Promise<Graphql>;
+  readonly engine: Engine;
+  readonly hub: LiveHub;
   readonly bounds: LiveBounds;
   readonly arriving: Arriving;
   readonly contextOf: ContextOf;
@@ -50,7 +51,7 @@ export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =
  * closes all sockets.
  */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { loaded, bounds, arriving, contextOf, addressOf, log } = options;
+  const { engine, hub, bounds, arriving, contextOf, addressOf, log } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: LIMITS.bodyBytes,
@@ -87,6 +88,7 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
 
   const operations = new WeakMap<ExecutionArgs, { readonly params: GraphqlParams; readonly extra: SocketExtra }>();
   const protocol = makeServer<ConnectionInitMessage['payload'], SocketExtra>({
+    schema: engine.schema,
     onConnect: async ({ extra, connectionParams }) => {
       const { socket, seat } = extra;
       if (connectionParams && JSON.stringify(connectionParams).length > MAX_CONNECTION_PARAMS) {
@@ -117,7 +119,6 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
       } catch (error) {
         return [new GraphQLError(refusalOf(error).message)];
       }
-      const { engine } = await loaded();
       const prepared = engine.prepare(params);
       if (prepared instanceof Refused) return prepared.errors;
       const args: ExecutionArgs = {
@@ -142,7 +143,6 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
   };
 
   const run = async (ctx: Context, params: GraphqlParams, seat: Seat): Promise<Begun> => {
-    const { engine, hub } = await loaded();
     const prepared = engine.prepare(params);
     if (prepared instanceof Refused) return { errors: prepared.errors };
     const bound = engine.bind(ctx, prepared, params.variables);

@@ -16,7 +16,7 @@ import { sendGraphiql } from './graphiql.ts';
 import { TOKEN_PATH } from './graphiql-session.ts';
 import { answer, answerAssumed, answerJson } from './json-answers.ts';
 import { LIMITS } from './limits.ts';
-import { type Graphql, LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
+import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { LiveBounds, type LiveLimits } from './live-bounds.ts';
 import { readBody, readParams, readQuery } from './params.ts';
 import { answerByEvents, EventStreams } from './sse.ts';
@@ -27,8 +27,7 @@ const RETRY_AFTER_SECONDS = 30;
 const EXPLORER_PATH = '/-/graphql-explorer';
 
 export interface GraphqlOptions {
-  /** Loads the schema. Called for the first request, because building it is a fifth of a start and 20 MB. */
-  readonly loadSchema: () => Promise<GraphQLSchema>;
+  readonly schema: GraphQLSchema;
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
   /** Lets queries run while the credential is re-checked. */
@@ -65,29 +64,17 @@ export interface GraphqlMount {
  * of GraphQL over HTTP (GET, urlencoded, `application/graphql`) go through Yoga to the same engine.
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
+  const engine = new Engine(options.schema, options.caches, options.countDeprecated);
   const { log, contextOf, graphiqlEnabled } = options;
-  let live: LiveHub | null = null;
-  const load = async (): Promise<Graphql> => {
-    const engine = new Engine(await options.loadSchema(), options.caches, options.countDeprecated);
-    live = new LiveHub({
-      engine,
-      feed: options.feed,
-      mayStillSee: options.mayStillSee,
-      seenBy: options.seenBy,
-      stillValid: options.stillValid,
-      contextFor: options.contextFor,
-      log,
-    });
-    return { engine, hub: live };
-  };
-  let loading: Promise<Graphql> | undefined;
-  const loaded = (): Promise<Graphql> => {
-    loading ??= load().catch((error: unknown) => {
-      loading = undefined; // The next request tries again.
-      throw error;
-    });
-    return loading;
-  };
+  const hub = new LiveHub({
+    engine,
+    feed: options.feed,
+    mayStillSee: options.mayStillSee,
+    seenBy: options.seenBy,
+    stillValid: options.stillValid,
+    contextFor: options.contextFor,
+    log,
+  });
   const streams = new EventStreams();
   const bounds = new LiveBounds(options.limits);
   const arriving = new Arriving();
@@ -117,7 +104,6 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         const isJson =
           body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
         const isStream = headers.accept?.includes('text/event-stream') && (isJson || body === null);
-        const { engine, hub } = await loaded();
         const caller = callerOf(request, reply);
         let ctx: Context;
         try {
@@ -185,7 +171,8 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   });
 
   const detach = attachWebsocket(fastify.server, {
-    loaded,
+    engine,
+    hub,
     bounds,
     arriving,
     contextOf,
@@ -193,12 +180,11 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     log,
   });
   fastify.addHook('preClose', async () => {
-    await loading?.catch(() => undefined);
-    live?.stop();
+    hub.stop();
     streams.close();
     await detach();
   });
-  return { subscribers: () => live?.size ?? 0 };
+  return { subscribers: () => hub.size };
 };
 
 const JSON_TYPE = /^application\/(?:graphql\+)?json\s*(;|$)/i;

@@ -285,27 +285,6 @@ describe('limits', () => {
   });
 });
 
-describe('the schema', () => {
-  it('is loaded by the first request, and again if that failed', async () => {
-    let loads = 0;
-    const { app, url } = await startServer(async () => {
-      if (++loads === 1) throw new Error('a file is missing');
-      return builder.toSchema();
-    });
-    try {
-      expect(loads).toBe(0);
-      const ask = async () => {
-        const headers = { 'content-type': 'application/json' };
-        return (await fetch(url, { method: 'POST', headers, body: '{"query":"{ __typename }"}' })).status;
-      };
-      expect([await ask(), await ask(), await ask()]).toEqual([500, 200, 200]);
-      expect(loads).toBe(2);
-    } finally {
-      await app.close();
-    }
-  });
-});
-
 describe('GraphiQL', () => {
   it('is served from local assets, compressed, and can be turned off', async () => {
     const explorer = server.url.replace('/api/graphql', '/-/graphql-explorer');

@@ -1,6 +1,5 @@
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
-import type { GraphQLSchema } from 'graphql';
 import { builder } from '#graphql/builder.ts';
 import type { ContextOf } from '#graphql/caller.ts';
 import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
@@ -131,13 +130,13 @@ const contextOf: ContextOf = async ({ headers, signal }) => {
   return kitContext(actorOf(typeof token === 'string' ? token : undefined), signal);
 };
 
-export const startServer = async (loadSchema = async (): Promise<GraphQLSchema> => builder.toSchema()) => {
+export const startServer = async () => {
   const feed = new FakeFeed();
   const settings = { graphiql: true };
   // An idle connection that a client opened in advance would otherwise delay the end of a test.
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
-    loadSchema,
+    schema: builder.toSchema(),
     caches: new Caches(),
     contextOf,
     contextFor: async (actor) => kitContext(actor),
