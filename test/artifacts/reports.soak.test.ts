@@ -67,12 +67,14 @@ describe('a dotenv report', () => {
 });
 
 const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE testsuites PUBLIC "-//unit//tests" "http://127.0.0.1/tests.dtd" [<!ELEMENT testsuites (testsuite)>]>
 <testsuites><testsuite name="a">
   <testcase name="adds" classname="Math" file="math.js" time="1.5"><system-out>noise</system-out></testcase>
   <testcase name="divides" classname="Math" time="0.25"><failure message="by zero">at &lt;line&gt; 1</failure></testcase>
   <testcase name="later"><skipped/></testcase>
 </testsuite></testsuites>`;
 const BROKEN = `\uFEFF<?xml version="1.0"?>
+<!DOCTYPE testsuite>
 <testsuite><testcase name="throws" time="1,000">
   <error><![CDATA[<boom>]]></error>
   <system-out>seen at [[ATTACHMENT|shots/a b.png]] by all</system-out><system-err>warning</system-err>
@@ -159,7 +161,17 @@ describe('the test report of a pipeline', () => {
     expect(await errorOf('plain', true)).toBe(`${prefix}it is not in gzip format`);
     expect(await errorOf('<a><testcase name="x"/>')).toBe(`${prefix}it is cut off`);
     expect(await errorOf('<a></b>')).toContain(prefix);
-    expect(await errorOf('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')).toContain(prefix);
+    expect(await errorOf('<a b="')).toBe(`${prefix}it is cut off`);
+    for (const declared of ['<!ENTITY b "c">', '<!entity % b SYSTEM "file:///etc/passwd"> %b;']) {
+      const document = `<!DOCTYPE a [${declared}]><a><testcase name="x"/></a>`;
+      expect(await errorOf(document)).toBe(`${prefix}its document type declares entities`);
+    }
+    expect(await errorOf('<!DOCTYPE a SYSTEM "a.dtd"><a>&b;</a>')).toBe(`${prefix}Invalid character entity`);
+    expect(await errorOf(`<a>${JUNIT.slice(JUNIT.indexOf('<!DOCTYPE'))}</a>`)).toContain(prefix);
+    const long = 'x'.repeat(1_100_000);
+    expect(await errorOf(`<a><!--${long}--></a>`)).toBe(`${prefix}Max buffer length exceeded: comment`);
+    const short = Array.from({ length: 20 }, (_, n) => `b${n}="${long.slice(0, 60_000)}"`).join(' ');
+    expect(await errorOf(`<a ${short}/>`)).toBe(`${prefix}a tag is longer than 1048576 characters`);
     expect(await errorOf('<a>'.repeat(60))).toBe(`${prefix}it is nested deeper than 50 levels`);
     expect(await errorOf('<constructor><testcase name="x"><constructor/></testcase>')).toBe(`${prefix}it is cut off`);
   });

@@ -24,6 +24,10 @@ const MAX_DEPTH = 50;
 const MAX_CASES = 200_000;
 const MAX_OUTPUT = 64 * 1024;
 const MAX_ATTRIBUTE = 4_096;
+/** Longer tags, comments and the like are refused: the parser needs about 30 bytes for each of their characters. */
+const MAX_MARKUP = 1024 * 1024;
+/** The parser hands out longer texts in parts. It looks at all lengths after each chunk, if it counts positions. */
+Reflect.set(sax, 'MAX_BUFFER_LENGTH', MAX_MARKUP);
 
 const STREAMS: ReadonlyMap<string, 'System Out' | 'System Err'> = new Map([
   ['system-out', 'System Out'],
@@ -39,9 +43,10 @@ const STATUS_OF: ReadonlyMap<string, TestStatus> = new Map([
 ]);
 
 /**
- * Reads the test cases of JUnit reports, of one document after the other. Calls `found` for each.
+ * Reads the test cases of JUnit reports, of one document after the other. Calls `found` for each. A document type is
+ * skipped, and what it names is not loaded.
  *
- * @throws ReportProblem if it is not well formed, has a document type, or is beyond the limits
+ * @throws ReportProblem if it is not well formed, declares entities, or is beyond the limits
  */
 export const readJunit = async (content: AsyncIterable<Buffer>, found: (test: TestCase) => void): Promise<void> => {
   const decoder = new StringDecoder('utf8');
@@ -53,8 +58,10 @@ export const readJunit = async (content: AsyncIterable<Buffer>, found: (test: Te
 /** Reads documents as they arrive. */
 class JunitReading {
   readonly #found: (test: TestCase) => void;
-  readonly #parser = sax.parser(true, { position: false });
+  readonly #parser = sax.parser(true, { position: true });
   #depth = 0;
+  /** The characters in the attributes of the current tag. */
+  #attributes = 0;
   #cases = 0;
   #problem: string | null = null;
   #test: OpenTest | null = null;
@@ -64,7 +71,13 @@ class JunitReading {
   constructor(found: (test: TestCase) => void) {
     this.#found = found;
     this.#parser.onerror = ({ message }) => this.#fail(message.split('\n', 1)[0] ?? '');
-    this.#parser.ondoctype = () => this.#fail('it has a document type');
+    this.#parser.ondoctype = (text) => {
+      if (/<!ENTITY/i.test(text)) this.#fail('its document type declares entities');
+    };
+    this.#parser.onattribute = ({ name, value }) => {
+      this.#attributes += name.length + value.length;
+      if (this.#attributes > MAX_MARKUP) this.#fail(`a tag is longer than ${MAX_MARKUP} characters`);
+    };
     // Without namespaces, attributes are texts.
     this.#parser.onopentag = ({ name, attributes }) => this.#open(name, textsOf(attributes));
     this.#parser.ontext = (text) => this.#read(text);
@@ -82,6 +95,9 @@ class JunitReading {
   end(text: string): void {
     this.#parser.write(withoutMarks(text));
     if (this.#depth > 0) this.#fail('it is cut off');
+    // Finds a document that ends within its first tag or its document type.
+    this.#parser.onerror = () => this.#fail('it is cut off');
+    this.#parser.close();
     if (this.#problem !== null) throw new ReportProblem(this.#problem);
   }
 
@@ -91,7 +107,8 @@ class JunitReading {
 
   #open(name: string, attributes: Readonly<Record<string, string>>): void {
     this.#depth += 1;
-    // The root of the next document. The parser itself expects one document, and would refuse text in this one.
+    this.#attributes = 0;
+    // The parser itself expects one document, and would refuse text in the next one.
     if (this.#depth === 1) Reflect.set(this.#parser, 'closedRoot', false);
     if (this.#depth > MAX_DEPTH) this.#fail(`it is nested deeper than ${MAX_DEPTH} levels`);
     if (name === 'testcase') {
@@ -117,6 +134,7 @@ class JunitReading {
 
   #close(name: string): void {
     this.#depth -= 1;
+    if (this.#depth === 0) this.#expectDocument();
     if (STATUS_OF.has(name) || STREAMS.has(name)) this.#target = null;
     if (name !== 'testcase' || !this.#test) return;
     const test = this.#test;
@@ -124,6 +142,12 @@ class JunitReading {
     this.#cases += 1;
     if (this.#cases > MAX_CASES) this.#fail(`it has more than ${MAX_CASES} test cases`);
     else this.#found(caseOf(test));
+  }
+
+  /** The next document may have a document type, too. */
+  #expectDocument(): void {
+    Reflect.set(this.#parser, 'sawRoot', false);
+    Reflect.set(this.#parser, 'doctype', '');
   }
 }
 
