@@ -318,6 +318,19 @@ describe('git', () => {
     expect((await clone(urlOf(project, job.token))).stderr).toContain('Authentication failed');
   });
 
+  it('takes the token of a person under the name of job tokens, as release bots send it', async () => {
+    const { project, people, path } = await makeScene(app(), { initialize_with_readme: true });
+    const token = await app().tokenOf(people.maintainer);
+    const { tree } = await clone(urlOf(project, token));
+    const pushed = await tryGit(tree, 'push', 'origin', 'HEAD:refs/tags/v1.0.0');
+    expect(pushed.code, pushed.stderr).toBe(0);
+    const headers = { authorization: `Basic ${btoa(`gitlab-ci-token:${token}`)}` };
+    const { status } = await app().anonymous.post(`${path}/releases`, { tag_name: 'v1.0.0' }, headers);
+    expect(status).toBe(201);
+    const wrong = await tryGit(tree, 'ls-remote', urlOf(project, `${token}x`));
+    expect(wrong.stderr).toContain('Authentication failed');
+  });
+
   it('is not cloned from a project that does not admit the job', async () => {
     const { project } = await scene(({ maintainer }) => maintainer);
     const other = await scene(({ maintainer }) => maintainer);

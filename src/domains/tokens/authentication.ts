@@ -71,12 +71,23 @@ const actorOfCredential = async (
     case 'job_token':
       return actorOfJob(services, credential.value);
     case 'basic':
-      return credential.username === JOB_USERNAME
-        ? actorOfJob(services, credential.password)
-        : actorOfToken(services, credential.password, route);
+      return actorOfBasic(services, credential, route);
     case 'token':
       return actorOfToken(services, credential.value, route);
   }
+};
+
+/**
+ * Returns the holder of the token in the password. Release bots such as semantic-release send the token of a person or
+ * a bot under the name of job tokens, so that name stands for every token.
+ */
+const actorOfBasic = async (
+  services: Services,
+  { username, password }: { readonly username: string; readonly password: string },
+  route?: string,
+): Promise<Actor | null> => {
+  const job = username === JOB_USERNAME ? await actorOfJob(services, password) : null;
+  return job ?? actorOfToken(services, password, route);
 };
 
 /**
@@ -114,12 +125,11 @@ const identifyGit = async (
   { username, password }: { readonly username: string; readonly password: string },
   client: Client,
 ): Promise<Actor> => {
-  const isJob = username === JOB_USERNAME;
-  const actor = isJob ? await actorOfJob(services, password) : await actorOfToken(services, password);
+  const actor = await actorOfBasic(services, { username, password });
   if (actor) return actor;
   // These names mark the password as a token. A machine with an old token is not guessing passwords, and must not get
   // its whole address locked out.
-  if (isJob || username === TOKEN_USERNAME) throw unauthenticated();
+  if (username === JOB_USERNAME || username === TOKEN_USERNAME) throw unauthenticated();
   const { password_authentication_enabled_for_git: allowed } = await getSettings({ services });
   if (!allowed || username === '' || username.includes('\0')) throw unauthenticated();
   const account = await checkPassword({ services, db: services.db, client }, { login: username, password });
@@ -135,7 +145,7 @@ const identifyGit = async (
 /** The user name that marks the password as a token (specification 2 §5). */
 const TOKEN_USERNAME = 'oauth2';
 
-/** The user name that marks the password as the token of a CI job (reference: ci §7). */
+/** The user name that marks the password as a token, usually that of a CI job (reference: ci §7). */
 const JOB_USERNAME = 'gitlab-ci-token';
 
 /**
