@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { packet } from '#platform/git/http/pkt-line.ts';
 import { decodedBody } from '#platform/git/http/request-body.ts';
-import type { RefUpdate } from '#platform/git/types.ts';
+import type { RefUpdate } from '#platform/git/http.ts';
 import {
   commitFile,
   fastImport,

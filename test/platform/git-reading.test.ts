@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TreeEntry } from '#platform/git/types.ts';
+import type { TreeEntry } from '#platform/git/objects.ts';
 import { commitFile, fastImport, type GitBench, openBench, runGit, workTree } from './git-support.ts';
 
 let bench: GitBench;

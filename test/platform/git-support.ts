@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGit, type Git } from '#platform/git/git.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { decodedBody } from '#platform/git/http/request-body.ts';
-import type { ServeOptions, ServeResult, Service } from '#platform/git/types.ts';
+import type { ServeOptions, ServeResult, Service } from '#platform/git/http.ts';
 import { createLogger } from '#platform/log.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createGit } from '#platform/git/git.ts';
-import type { FileChange } from '#platform/git/types.ts';
+import type { FileChange } from '#platform/git/writing.ts';
 import { createLogger } from '#platform/log.ts';
 import { fastImport, type GitBench, openBench, runGit } from './git-support.ts';
 

@@ -3,7 +3,8 @@ import { mkdir, readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FilesCommit, NewObjects } from '#platform/git/types.ts';
+import type { NewObjects } from '#platform/git/objects.ts';
+import type { FilesCommit } from '#platform/git/writing.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { commitFile, fastImport, type GitBench, openBench, runGit, workTree } from './git-support.ts';
 

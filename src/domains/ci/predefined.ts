@@ -3,7 +3,7 @@ import { visibilityName } from '#domains/access/model.ts';
 import { ciConfigPathOf } from '#domains/projects/ci-config-path.ts';
 import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { VERSION } from '#platform/process/version.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';

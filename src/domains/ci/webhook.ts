@@ -7,7 +7,7 @@ import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts'
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
 import type { JobPayload, PipelinePayload } from './events.ts';
 import { type HookRelatives, hookRelatives } from './hook-relatives.ts';

@@ -14,7 +14,7 @@ import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts'
 import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { isoTime } from '#platform/time.ts';
 import type { ApprovalPayload, MergeRequestPayload, MergeRequestSnapshot } from './events.ts';
 import { mergeRequestWebUrl, shownMergeStatus } from './model.ts';

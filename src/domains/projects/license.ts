@@ -1,5 +1,5 @@
 import type { Context } from '#platform/context.ts';
-import type { TreeEntry } from '#platform/git/types.ts';
+import type { TreeEntry } from '#platform/git/objects.ts';
 import type { ProjectRow } from './model.ts';
 import { can } from './policy.ts';
 

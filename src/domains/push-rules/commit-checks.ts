@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { confirmedAmong, confirmedEmailsOf } from '#domains/users/emails.ts';
 import type { Context } from '#platform/context.ts';
-import type { NewCommit } from '#platform/git/types.ts';
+import type { NewCommit } from '#platform/git/objects.ts';
 import type { Matcher } from './matcher.ts';
 import type { PushRule } from './model.ts';
 

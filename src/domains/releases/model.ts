@@ -1,6 +1,6 @@
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { dateOf } from '#platform/time.ts';
 import { encodePath } from '#platform/urls.ts';
 import type { ReleaseLinkRow, ReleaseRow } from './queries.ts';

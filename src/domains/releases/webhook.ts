@@ -3,7 +3,7 @@ import { type HookedProject, hookMarkdown, hookProject } from '#domains/projects
 import { hookCommit } from '#domains/repositories/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { hookTime } from '#platform/time.ts';
 import type { ReleasePayload } from './events.ts';
 import { archivesOf, releaseCommits, releaseWebUrl } from './model.ts';

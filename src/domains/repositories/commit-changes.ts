@@ -3,7 +3,7 @@ import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import type { FileChange } from '#platform/git/types.ts';
+import type { FileChange } from '#platform/git/writing.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import { only } from '#platform/values/only.ts';
 import { requirePush } from './collaboration.ts';

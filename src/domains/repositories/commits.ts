@@ -1,8 +1,8 @@
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
-import type { CommitStats, Diff, SignatureKind } from '#platform/git/reading.ts';
-import type { RevisionRange } from '#platform/git/types.ts';
+import type { CommitStats, RevisionRange, SignatureKind } from '#platform/git/history.ts';
+import type { Diff } from '#platform/git/reading.ts';
 import { diffBounds } from './diff-bounds.ts';
 import { BRANCHES, branchName, type Commit, type RepositoryProject, TAGS, tagName } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';

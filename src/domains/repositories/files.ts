@@ -3,8 +3,7 @@ import { Readable } from 'node:stream';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
-import type { FoundObject } from '#platform/git/reading.ts';
-import type { TreeEntry } from '#platform/git/types.ts';
+import type { FoundObject, TreeEntry } from '#platform/git/objects.ts';
 import type { Commit, RepositoryProject } from './model.ts';
 import { requireRevision, resolveRevision } from './queries/revisions.ts';
 

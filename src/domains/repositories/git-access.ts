@@ -5,7 +5,7 @@ import { findMovedProject, findProject } from '#domains/projects/queries.ts';
 import { JOB_TOKEN_SCOPE } from '#platform/caller/token-scopes.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, insufficientScope, notFound, unauthenticated } from '#platform/errors.ts';
-import type { Service } from '#platform/git/types.ts';
+import type { Service } from '#platform/git/http.ts';
 import { onlyBranches } from './collaboration.ts';
 
 // The rights to clone, fetch and push over git.

@@ -2,10 +2,12 @@ import { projectWebUrl } from '#domains/projects/model.ts';
 import { POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import type { ProjectWith } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit, RefUpdate } from '#platform/git/types.ts';
+import type { RefUpdate } from '#platform/git/http.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { encodePath } from '#platform/urls.ts';
 
-export type { Commit, RefUpdate } from '#platform/git/types.ts';
+export type { RefUpdate } from '#platform/git/http.ts';
+export type { Commit } from '#platform/git/objects.ts';
 
 /** The parts of a project that readers of its repository need. */
 export const REPOSITORY_PARTS = [

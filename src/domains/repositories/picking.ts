@@ -1,7 +1,7 @@
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { badParameters, DomainError, notFound } from '#platform/errors.ts';
-import type { ChangeToApply } from '#platform/git/types.ts';
+import type { ChangeToApply } from '#platform/git/writing.ts';
 import { requirePush } from './collaboration.ts';
 import { getCommit } from './commits.ts';
 import { branchRef, type Commit } from './model.ts';

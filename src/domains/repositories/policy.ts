@@ -6,7 +6,8 @@ import { refusalOfBranchName, refusalOfTagDeletion, refusalsOfObjects } from '#d
 import type { PushRule } from '#domains/push-rules/model.ts';
 import { governingRule } from '#domains/push-rules/queries.ts';
 import type { Context } from '#platform/context.ts';
-import type { NewObjects, PushVerdict, RefRefusal } from '#platform/git/types.ts';
+import type { PushVerdict, RefRefusal } from '#platform/git/http.ts';
+import type { NewObjects } from '#platform/git/objects.ts';
 import { onlyBranches } from './collaboration.ts';
 import { branchName, type RefUpdate, tagName } from './model.ts';
 import { isGranted, matching, type Protections, readProtections } from './protections.ts';

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { CommitStats, DiffFile } from '#platform/git/reading.ts';
+import type { CommitStats } from '#platform/git/history.ts';
+import type { DiffFile } from '#platform/git/reading.ts';
 import { isoTime } from '#platform/time.ts';
 import type { PipelineOfCommit } from './commits.ts';
 import { isGenerated } from './generated-files.ts';

@@ -8,7 +8,7 @@ import { userSummariesByIds } from '#domains/users/queries.ts';
 import { hookUser } from '#domains/users/webhook.ts';
 import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
-import type { ChangedFiles } from '#platform/git/types.ts';
+import type { ChangedFiles } from '#platform/git/history.ts';
 import { type MovedRef, type PushedCommit, pushReceived, repositoryUpdated, tagPushed } from './events.ts';
 import { BRANCHES, branchName, branchRef, type Commit, type RefUpdate, tagName } from './model.ts';
 import { codeAudience, firstBranch } from './policy.ts';

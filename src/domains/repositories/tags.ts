@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { type List, listOfRows } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import type { Ref } from '#platform/git/types.ts';
+import type { Ref } from '#platform/git/refs.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { only } from '#platform/values/only.ts';
 import { type RefUpdate, type RepositoryProject, TAGS, type Tag, tagRef } from './model.ts';

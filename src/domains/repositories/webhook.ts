@@ -1,6 +1,6 @@
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { commitWebUrl } from './model.ts';
 
 /** The longest commit message in a body. */

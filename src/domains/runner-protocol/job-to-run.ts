@@ -13,7 +13,7 @@ import { variablesForJobs } from '#domains/ci-variables/queries.ts';
 import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { defineCache } from '#platform/cache.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import type { JobActors } from './job-actors.ts';
 import { readNeedsOfProjects } from './needs-of-projects.ts';
 

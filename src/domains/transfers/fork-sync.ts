@@ -9,8 +9,8 @@ import { callerIdentity, refusal, requireMove, writeRef } from '#domains/reposit
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
+import type { PlacedCommit } from '#platform/git/objects.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
-import type { PlacedCommit } from '#platform/git/types.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { forkSyncFailed } from './events.ts';
 

@@ -45,7 +45,8 @@ export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
 
 // `process/` starts git and limits it. `objects/` and `refs/` read and write both by the formats of git, or through
 // processes that stay open. `reading/` and `writing/` hold the functions over content. `cloning/` makes repositories from
-// others. `http/` speaks the protocol of clones and pushes.
+// others. `http/` speaks the protocol of clones and pushes. The types of a folder are in the file of its name beside it,
+// such as `writing.ts`, those of commits and files in `objects.ts`, and `types.ts` puts `Git` together.
 
 /** Opens the repositories below `root`. Creates `root` if it is missing. */
 export const createGit = (options: GitOptions): Git => {

@@ -1,18 +1,33 @@
 import type { Readable } from 'node:stream';
-import type { CallOptions, RevisionRange, TreeEntry } from './types.ts';
+import type { CallOptions, ForeignOptions } from './call-options.ts';
+import type { Blob, FileEntry, FoundObject, NewObjects, TagObject, TreeEntry } from './objects.ts';
 
-/** Reads of the content of a repository, beyond single objects. Part of `Git` (types.ts). */
+/** Reads of objects, trees and the differences between them. Part of `Git` (types.ts). */
 export interface GitReading {
+  /** Occupies a process while the blob is read. Ends when the reader takes nothing for `idleTimeoutMs`. */
+  readBlob(path: string, oid: string, options?: ReadBlobOptions): Promise<Blob | null>;
   /**
    * Returns the bytes of a blob of at most `maxBytes`, or null if there is no such blob. @throws GitError `too_large`
    */
   readBytes(path: string, oid: string, maxBytes: number, options?: CallOptions): Promise<Buffer | null>;
   /** Streams the bytes of an existing blob. The reader must take them at once. */
   bytesOf(path: string, oid: string, options?: CallOptions): AsyncGenerator<Buffer>;
+  /** Returns the first bytes of a small blob through a process that stays open, or null if there is no such blob. */
+  readBeginning(path: string, oid: string, bytes: number): Promise<Buffer | null>;
   /** Returns the kind and size of an object by its full or abbreviated (7 or more) id, or null. */
   findObject(path: string, id: string): Promise<FoundObject | null>;
+  /** Returns the annotated tags among the ids, in the given order. */
+  readTagObjects(path: string, oids: readonly string[]): Promise<TagObject[]>;
+  /**
+   * Returns the objects that commits of the repository add and no ref reaches, usually none. For a push see
+   * `onReceived`.
+   */
+  newObjects(path: string): NewObjects;
+
   /** Returns the root tree of a commit, or null. */
   treeOf(path: string, commitOid: string): Promise<string | null>;
+  /** Returns the entry at a path of a commit or tree, or null. */
+  findFile(path: string, treeish: string, filePath: string): Promise<TreeEntry | null>;
   /** Returns the entries at several paths of a commit or tree. Leaves out paths without an entry. */
   findFiles(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, TreeEntry>>;
   /**
@@ -20,6 +35,22 @@ export interface GitReading {
    * order. Does not read sizes.
    */
   walkTree(path: string, treeish: string, options?: WalkOptions): AsyncGenerator<TreeEntry>;
+  /** Yields every file of a commit with its size, in git's order. The reader may stop early. */
+  allFiles(path: string, treeish: string, options?: CallOptions): AsyncGenerator<FileEntry>;
+  /**
+   * Returns the values that `.gitattributes` files give to paths, by path and name: `set`, `unset` or the value. Leaves
+   * out unspecified attributes.
+   */
+  attributesOf(
+    path: string,
+    wanted: {
+      /** The `.gitattributes` files of one commit. */
+      readonly files: readonly FileEntry[];
+      readonly names: readonly string[];
+      readonly paths: readonly string[];
+    },
+    options?: CallOptions,
+  ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>;
 
   /** Returns the changes from one commit to another. A null `from` means the empty tree. */
   diff(path: string, from: string | null, to: string, options?: DiffOptions): Promise<Diff>;
@@ -40,29 +71,6 @@ export interface GitReading {
   diffText(path: string, from: string, to: string, options?: CallOptions): Readable;
   /** Returns the new paths of the files that were renamed from one commit to another, by their old paths. */
   renames(path: string, from: string | null, to: string, options?: CallOptions): Promise<ReadonlyMap<string, string>>;
-  /** Returns the lines added and removed by each commit relative to its first parent, in one pass. */
-  commitStats(path: string, oids: readonly string[], options?: CallOptions): Promise<ReadonlyMap<string, CommitStats>>;
-  /**
-   * Returns the commit that last changed each line of a file, as runs of lines of one commit. Empty for a range after
-   * the end of the file.
-   */
-  blame(path: string, commitOid: string, filePath: string, options?: BlameOptions): Promise<BlamedLines[]>;
-  /** Returns the newest commit that changed the path, in the history up to `commitOid`, or null. */
-  lastCommitOf(path: string, commitOid: string, filePath: string, options?: CallOptions): Promise<string | null>;
-
-  /** Returns the best common ancestor of two or more commits, or null. */
-  mergeBase(path: string, oids: readonly string[], options?: ForeignOptions & CallOptions): Promise<string | null>;
-  /** Returns the full names of the branches, or tags, that contain a commit. */
-  refsContaining(
-    path: string,
-    oid: string,
-    prefix: 'refs/heads/' | 'refs/tags/',
-    options?: CallOptions,
-  ): Promise<string[]>;
-  /** Returns the authors of the commits without merges: each name and address once, with its number of commits. */
-  authors(path: string, range: Pick<RevisionRange, 'from'> & CallOptions): Promise<Author[]>;
-  /** Returns the kind of signature of a commit without verifying it, or null if there is none. */
-  signatureOf(path: string, oid: string): Promise<SignatureKind | null>;
 
   /** Returns the archive formats available on this machine. */
   archiveFormats(): readonly ArchiveFormat[];
@@ -70,21 +78,14 @@ export interface GitReading {
   archive(path: string, options: ArchiveOptions): Readable;
 }
 
-export interface FoundObject {
-  readonly oid: string;
-  readonly type: string;
-  readonly size: number;
+export interface ReadBlobOptions extends CallOptions {
+  readonly idleTimeoutMs?: number | undefined;
 }
 
 export interface WalkOptions extends CallOptions {
   readonly recursive?: boolean | undefined;
   /** Prepended to the path of each entry. */
   readonly prefix?: string | undefined;
-}
-
-/** Lets git also find the objects of another repository. */
-export interface ForeignOptions {
-  readonly withObjectsOf?: string | undefined;
 }
 
 export interface DiffOptions extends ForeignOptions, CallOptions {
@@ -130,29 +131,6 @@ export interface DiffFile {
   readonly too_large: boolean;
 }
 
-export interface CommitStats {
-  readonly additions: number;
-  readonly deletions: number;
-  readonly total: number;
-}
-
-export interface BlameOptions extends CallOptions {
-  /** Line numbers from 1, both inclusive. */
-  readonly range?: { readonly start: number; readonly end: number } | undefined;
-}
-
-export interface BlamedLines {
-  readonly oid: string;
-  readonly lines: readonly string[];
-}
-
-export interface Author {
-  readonly name: string;
-  readonly email: string;
-  readonly commits: number;
-}
-
-export type SignatureKind = 'PGP' | 'SSH' | 'X509';
 export type ArchiveFormat = 'zip' | 'tar.gz' | 'tar.bz2' | 'tar';
 
 export interface ArchiveOptions extends CallOptions {

@@ -2,7 +2,7 @@ import { type Insertable, sql } from 'kysely';
 import { defineCache } from '#platform/cache.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { CodeOwnerRules } from '#platform/db/tables.ts';
-import type { TreeEntry } from '#platform/git/types.ts';
+import type { TreeEntry } from '#platform/git/objects.ts';
 import { createOwnersMatcher, type OwnersMatcher } from './match.ts';
 import { CODE_OWNERS_PATHS, type CodeOwnersEntry, parseCodeOwners } from './parse.ts';
 

@@ -2,7 +2,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { branchName, branchRef, tagName, tagRef } from '#domains/repositories/model.ts';
 import { isProtectedRef } from '#domains/repositories/protections.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 
 /** The branch, tag or merge request that a pipeline runs for. */
 export interface Target {

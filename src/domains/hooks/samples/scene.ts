@@ -4,7 +4,7 @@ import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import type { HookedProject } from '#domains/projects/webhook.ts';
 import { type UserSummary, userSummariesByIds } from '#domains/users/queries.ts';
 import { type Context, systemActor } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 
 /** The context of a hook test. Data is read as the hub itself, for a caller who administers the whole container. */
 export interface Scene {

@@ -2,7 +2,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import { commitEmail } from '#domains/users/commit-email.ts';
 import { usersByIds } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit, Identity } from '#platform/git/types.ts';
+import type { Commit, Identity } from '#platform/git/objects.ts';
 import { fullReference, mergeRequestWebUrl } from '../model.ts';
 import { type MergeRequestRow, mergeRequestStatsByIds } from '../queries.ts';
 import { issuesClosedBy } from '../references.ts';

@@ -1,4 +1,4 @@
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 
 /** The facts that a template for a commit message may name (reference: merge-requests §4). */
 export interface MessageFacts {

@@ -2,7 +2,7 @@ import type { ProjectRow } from '#domains/projects/queries.ts';
 import { cherryPick, revert } from '#domains/repositories/picking.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import type { MergeRequestRow } from '../queries.ts';
 import { listDiffCommits } from '../versions/queries.ts';
 

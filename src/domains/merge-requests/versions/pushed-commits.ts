@@ -1,7 +1,7 @@
 import type { SystemNote } from '#domains/planning/system-notes.ts';
 import { MAX_TITLE } from '#domains/planning/texts.ts';
 import type { Context } from '#platform/context.ts';
-import type { Commit } from '#platform/git/types.ts';
+import type { Commit } from '#platform/git/objects.ts';
 import { isDraftTitle, withDraftMark } from '../model.ts';
 import type { MergeRequestRow } from '../queries.ts';
 

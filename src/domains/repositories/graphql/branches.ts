@@ -4,7 +4,7 @@ import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
-import type { Ref } from '#platform/git/types.ts';
+import type { Ref } from '#platform/git/refs.ts';
 import { createBranch, deleteBranch } from '../commands.ts';
 import { CommitRef } from '../graphql.ts';
 import { scheduleMergedBranchesDeletion } from '../merged-branches.ts';

@@ -4,7 +4,7 @@ import { type ListPage, type PageWanted, pageOf } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
-import type { Ref } from '#platform/git/types.ts';
+import type { Ref } from '#platform/git/refs.ts';
 import { collaborationBranches, onlyBranches } from '../collaboration.ts';
 import type { RepositoryProject } from '../model.ts';
 import { mayPushTo } from '../policy.ts';

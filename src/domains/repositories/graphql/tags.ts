@@ -3,7 +3,7 @@ import { connection } from '#graphql/connection.ts';
 import { orNull } from '#graphql/errors.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
-import type { Ref } from '#platform/git/types.ts';
+import type { Ref } from '#platform/git/refs.ts';
 import { CommitRef } from '../graphql.ts';
 import type { RepositoryProject, Tag } from '../model.ts';
 import { completeTags, createTag, deleteTag, getTag, listTags } from '../tags.ts';

@@ -1,4 +1,4 @@
-import type { FileEntry } from '#platform/git/types.ts';
+import type { FileEntry } from '#platform/git/objects.ts';
 
 /** The attributes of a file in `.gitattributes`. Attributes that are not set are absent. */
 export interface Said {

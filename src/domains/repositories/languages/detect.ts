@@ -1,6 +1,6 @@
 import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
-import type { FileEntry } from '#platform/git/types.ts';
+import type { FileEntry } from '#platform/git/objects.ts';
 import { ATTRIBUTES, fewest, holdsAttributes, readSaid } from './attributes.ts';
 import { loadCatalogue } from './catalogue.ts';
 import { Tally } from './tally.ts';

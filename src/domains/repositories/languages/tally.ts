@@ -1,4 +1,4 @@
-import type { FileEntry } from '#platform/git/types.ts';
+import type { FileEntry } from '#platform/git/objects.ts';
 import { isGenerated } from '../generated-files.ts';
 import type { Said } from './attributes.ts';
 import type { Catalogue } from './catalogue.ts';

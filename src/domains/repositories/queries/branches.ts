@@ -3,7 +3,7 @@ import { mapLimit } from '#platform/concurrency/map-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { compareBytes, type List, listOfRows } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';
-import type { Ref } from '#platform/git/types.ts';
+import type { Ref } from '#platform/git/refs.ts';
 import { onlyBranches } from '../collaboration.ts';
 import { BRANCHES, type Branch, branchName, branchRef, matchesPattern, type RepositoryProject } from '../model.ts';
 import { mayPushTo } from '../policy.ts';

@@ -1,5 +1,5 @@
 import { badRequest } from '#platform/errors.ts';
-import type { RevisionStep } from '#platform/git/types.ts';
+import type { RevisionStep } from '#platform/git/refs.ts';
 
 export interface SteppedRevision {
   /** The name or id where the steps start. */

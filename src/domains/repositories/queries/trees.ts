@@ -3,11 +3,11 @@ import type { Context } from '#platform/context.ts';
 import type { CursorValues } from '#platform/cursor.ts';
 import type { List, Window } from '#platform/db/list.ts';
 import { badParameters, notFound } from '#platform/errors.ts';
-import type { TreeEntry } from '#platform/git/types.ts';
+import type { TreeEntry } from '#platform/git/objects.ts';
 import type { Commit, RepositoryProject } from '../model.ts';
 import { requireRevision } from './revisions.ts';
 
-export type { TreeEntry } from '#platform/git/types.ts';
+export type { TreeEntry } from '#platform/git/objects.ts';
 
 export interface TreePlace {
   /** Defaults to the root. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { getProject } from '#domains/projects/queries.ts';
 import { badParameters } from '#platform/errors.ts';
-import { FILE_ACTIONS } from '#platform/git/types.ts';
+import { FILE_ACTIONS } from '#platform/git/writing.ts';
 import type { Input } from '#rest/input.ts';
 import { boolean, hash, idOrPath, list, oneOf, text } from '#rest/params.ts';
 import { route, TEXT_BODY_BYTES } from '#rest/route.ts';

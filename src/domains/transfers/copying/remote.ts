@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Context } from '#platform/context.ts';
-import type { Remote } from '#platform/git/types.ts';
+import type { Remote } from '#platform/git/cloning.ts';
 import type { AddressPolicy } from '#platform/http-client/http-client.ts';
 import { TransferError } from '../model.ts';
 

@@ -1,4 +1,6 @@
 import { rename, rm } from 'node:fs/promises';
+import type { CallOptions } from '../call-options.ts';
+import type { FetchedBundle } from '../cloning.ts';
 import { GitError } from '../git-error.ts';
 import { STRICT } from '../http/smart-http.ts';
 import { tipBeyond } from '../objects/tree-sizes.ts';
@@ -7,7 +9,6 @@ import type { Runner } from '../process/runner.ts';
 import { shortName, validRefName } from '../ref-names.ts';
 import { transaction } from '../refs/refs.ts';
 import { incomingPath, removeIncoming } from '../repositories.ts';
-import type { CallOptions, FetchedBundle } from '../types.ts';
 
 // Repositories that arrive as a whole: from a bundle, another server, or the source of a fork. Each is built at a
 // temporary path and moved into place when it is complete, so that an incomplete one is never served.

@@ -1,6 +1,6 @@
 import { GitError } from '../git-error.ts';
+import type { RefRefusal, RefUpdate } from '../http.ts';
 import { shortName, validOid, validRefName } from '../ref-names.ts';
-import type { RefRefusal, RefUpdate } from '../types.ts';
 import { FLUSH, PacketSplitter, packet } from './pkt-line.ts';
 
 /** The start of a push request, read before any object. */

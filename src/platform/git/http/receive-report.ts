@@ -1,5 +1,5 @@
+import type { RefRefusal, RefUpdate, Served } from '../http.ts';
 import { isOutOfMemory } from '../process/memory-limit.ts';
-import type { RefRefusal, RefUpdate, Served } from '../types.ts';
 import { FLUSH, PacketSplitter, packet, sideBand } from './pkt-line.ts';
 import type { ReceiveCommands } from './receive-commands.ts';
 

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import { GitError } from '../git-error.ts';
-import type { ServeOptions } from '../types.ts';
+import type { ServeOptions } from '../http.ts';
 import { replay } from './receive-commands.ts';
 
 // The body of a request of git: decoded, held, bounded, and read to its end.

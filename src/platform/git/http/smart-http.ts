@@ -1,11 +1,12 @@
 import { PassThrough } from 'node:stream';
+import type { PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from '../http.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { Release } from '../process/bounds.ts';
 import { feed, writable } from '../process/input.ts';
 import type { GitProcess, Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';
-import type { Git, PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from '../types.ts';
+import type { Git } from '../types.ts';
 import type { IncomingHook } from './incoming-hook.ts';
 import { createPackWatch } from './pack-watch.ts';
 import { FLUSH, packet, sideBand } from './pkt-line.ts';

@@ -1,5 +1,5 @@
-import type { SignatureKind } from '../reading.ts';
-import type { Commit } from '../types.ts';
+import type { SignatureKind } from '../history.ts';
+import type { Commit } from '../objects.ts';
 
 interface Signature {
   readonly name: string;

@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream';
+import type { CallOptions } from '../call-options.ts';
 import { GitError } from '../git-error.ts';
+import type { NewBlob, NewCommit, NewFile, NewObjects } from '../objects.ts';
 import type { GitProcess, Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';
 import { requireOids, validOid } from '../ref-names.ts';
-import type { CallOptions, NewBlob, NewCommit, NewFile, NewObjects } from '../types.ts';
 import { parseCommit, signatureIn } from './commit.ts';
 import type { ObjectReader } from './reader.ts';
 import { tipBeyond } from './tree-sizes.ts';

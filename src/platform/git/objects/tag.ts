@@ -1,4 +1,4 @@
-import type { TagObject } from '../types.ts';
+import type { TagObject } from '../objects.ts';
 import { parseCommit } from './commit.ts';
 
 const SIGNATURE = /^-----BEGIN (?:PGP|SSH|SIGNED) (?:SIGNATURE|MESSAGE)-----$/m;

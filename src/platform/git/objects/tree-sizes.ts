@@ -1,7 +1,7 @@
 import { defineCache } from '../../cache.ts';
+import type { CallOptions } from '../call-options.ts';
 import type { Runner } from '../process/runner.ts';
 import { requireOids } from '../ref-names.ts';
-import type { CallOptions } from '../types.ts';
 import { openSession } from './reader.ts';
 
 /** A longer tree is not read: it exceeds every allowed limit. */

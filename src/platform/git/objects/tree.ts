@@ -1,4 +1,4 @@
-import type { TreeEntry } from '../types.ts';
+import type { TreeEntry } from '../objects.ts';
 
 /**
  * An entry of a tree object (gitformat-pack, "tree"). `name` holds one character for each byte of the name, so that

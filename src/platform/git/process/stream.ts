@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
+import type { CallOptions } from '../call-options.ts';
 import type { GitErrorReason } from '../git-error.ts';
-import type { CallOptions } from '../types.ts';
 import type { GitProcess } from './runner.ts';
 
 interface StreamOptions extends CallOptions {

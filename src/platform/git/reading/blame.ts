@@ -1,6 +1,6 @@
 import { GitError } from '../git-error.ts';
+import type { BlamedLines, GitHistory } from '../history.ts';
 import type { Runner } from '../process/runner.ts';
-import type { BlamedLines, GitReading } from '../reading.ts';
 import { requireOids } from '../ref-names.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -9,7 +9,7 @@ const HEADER = /^([0-9a-f]{40,64}) \d+ \d+(?: \d+)?$/;
 
 /** Reads `git blame --porcelain`: for each line a header, details of its commit, and the line itself after a tab. */
 export const createBlame =
-  (runner: Runner): GitReading['blame'] =>
+  (runner: Runner): GitHistory['blame'] =>
   async (path, commitOid, filePath, { range, signal, timeoutMs = TIMEOUT_MS } = {}) => {
     requireOids([commitOid]);
     const lines = range ? [`-L${range.start},${range.end}`] : [];

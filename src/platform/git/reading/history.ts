@@ -1,21 +1,22 @@
+import type { CallOptions, ForeignOptions } from '../call-options.ts';
 import { GitError } from '../git-error.ts';
+import type {
+  Author,
+  ChangedFiles,
+  ChangedFilesDraft,
+  CommitStats,
+  ListCommitsOptions,
+  RevisionRange,
+} from '../history.ts';
 import { parseCommit, signatureIn } from '../objects/commit.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
+import type { Commit } from '../objects.ts';
 import { foreignObjects, type Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
-import type { Author, CommitStats, ForeignOptions } from '../reading.ts';
 import { requireOids, validFullRef, validOid } from '../ref-names.ts';
 import { readHead, readRefFiles } from '../refs/files.ts';
-import type {
-  CallOptions,
-  ChangedFiles,
-  ChangedFilesDraft,
-  Commit,
-  Git,
-  ListCommitsOptions,
-  RevisionRange,
-} from '../types.ts';
+import type { Git } from '../types.ts';
 import { changedBetween } from './tree-changes.ts';
 
 type HistoryFunctions = Pick<

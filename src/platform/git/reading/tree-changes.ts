@@ -1,6 +1,6 @@
+import type { ChangedFiles, ChangedFilesDraft } from '../history.ts';
 import { isTree, type RawEntry, sortKey, textOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
-import type { ChangedFiles, ChangedFilesDraft } from '../types.ts';
 
 /**
  * Returns the files that differ between two trees (null for an empty one), like `git diff-tree -r --no-renames

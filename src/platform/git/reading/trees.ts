@@ -2,11 +2,12 @@ import { GitError } from '../git-error.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { canonicalMode, type RawEntry, textOf, typeOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
+import type { TreeEntry } from '../objects.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
 import { streamOf } from '../process/stream.ts';
 import { isTreePath, requireOids, validOid } from '../ref-names.ts';
-import type { Git, TreeEntry } from '../types.ts';
+import type { Git } from '../types.ts';
 
 type TreeFunctions = Pick<
   Git,

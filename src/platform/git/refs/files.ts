@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { validFullRef } from '../ref-names.ts';
-import type { Ref } from '../types.ts';
+import type { Ref } from '../refs.ts';
 
 // Starting a process costs the hub more than reading the files itself. git's ref formats are public
 // (gitrepository-layout, pack-refs). Everything outside these formats is left to git.

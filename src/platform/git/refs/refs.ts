@@ -2,7 +2,8 @@ import { GitError } from '../git-error.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { Runner } from '../process/runner.ts';
 import { requireOids, validFullRef, validOid, validRefName } from '../ref-names.ts';
-import type { Git, ListRefsOptions, Ref, RefChange, RevisionStep } from '../types.ts';
+import type { ListRefsOptions, Ref, RefChange, RevisionStep } from '../refs.ts';
+import type { Git } from '../types.ts';
 import { hasRefFile, readRefFile, readRefFiles } from './files.ts';
 import type { RefWriter } from './writer.ts';
 

@@ -1,5 +1,5 @@
 import { GitError } from '../git-error.ts';
-import type { FileChange } from '../types.ts';
+import type { FileChange } from '../writing.ts';
 
 const MAX_PATH_BYTES = 4_096;
 /** Limits all paths with their parent folders, in characters: deep paths could otherwise reach gigabytes. */

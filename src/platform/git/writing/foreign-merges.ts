@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
+import type { PlacedCommit } from '../objects.ts';
 import { type Runner, readOid } from '../process/runner.ts';
 import { requireOids } from '../ref-names.ts';
-import type { Git, PlacedCommit } from '../types.ts';
+import type { Git } from '../types.ts';
 import { borrow } from './borrow.ts';
 import { identityEnv } from './identity.ts';
 import { mergedTree } from './merged-commits.ts';

@@ -1,4 +1,4 @@
-import type { Identity } from '../types.ts';
+import type { Identity } from '../objects.ts';
 
 /** Removes NUL, line breaks and angle brackets, which names and emails in git cannot contain. */
 const plain = (text: string): string => text.replaceAll(/[\0\r\n<>]/g, '').trim();

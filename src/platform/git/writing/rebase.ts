@@ -1,9 +1,10 @@
 import { GitError } from '../git-error.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
+import type { Identity } from '../objects.ts';
 import { type Runner, readOid } from '../process/runner.ts';
 import { requireOids } from '../ref-names.ts';
-import type { Git, Identity } from '../types.ts';
+import type { Git } from '../types.ts';
 import { signatureLine } from './identity.ts';
 import { mergedTree } from './merged-commits.ts';
 import { inQuarantine, type Quarantine } from './quarantine.ts';

@@ -3,9 +3,10 @@ import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { parseTag } from '../objects/tag.ts';
 import { oidOf, writeObjects } from '../objects/writer.ts';
+import type { TagObject } from '../objects.ts';
 import type { Runner } from '../process/runner.ts';
 import { requireOids, validOid, validRefName } from '../ref-names.ts';
-import type { Git, TagObject } from '../types.ts';
+import type { Git } from '../types.ts';
 import { signatureLine } from './identity.ts';
 import { inQuarantine } from './quarantine.ts';
 
