@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
 import { pushCommits } from '../support/commits.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { packProject } from './archive.ts';
 import { downloadExport, importArchive } from './support.ts';
 
@@ -186,4 +188,36 @@ it('a relation import pushes the branches of forks, past no protection, and star
     { actor_id: null, ref: 'refs/heads/stable-13' },
   ]);
   expect((await as(owner).get(`${path}/pipelines?ref=fix`)).body).toEqual([]);
+});
+
+it('a relation import holds no lock of the project while it pushes', async () => {
+  const { root, as, make, hub } = app();
+  const project = await make.project({ initialize_with_readme: true }, root);
+  const path = `/projects/${project.id}`;
+  const [tip] = await pushCommits(app(), project, root, [{ branch: 'fix', from: 'main', files: { one: '1' } }]);
+  await app().settle();
+  const lines = [1, 2].map((iid) => ({
+    iid,
+    title: 'From a fork',
+    source_branch: 'theirs',
+    target_branch: 'main',
+    diff_head_sha: tip,
+    source_project_id: 7,
+    target_project_id: 8,
+  }));
+  const form = new FormData();
+  form.set('file', new Blob([new Uint8Array(await packProject({ merge_requests: lines }))]), 'export.tar.gz');
+  form.set('path', project.path_with_namespace);
+  form.set('relation', 'merge_requests');
+  await hub.services.db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:push:${project.id}`}, 0))`.execute(trx);
+    expect((await as(root).post('/projects/import-relation', form)).status).toBe(201);
+    await untilBlocked(app());
+    const change = as(root).put(path, { description: 'Changed meanwhile' });
+    const first = await Promise.race([change, untilBlocked(app(), 2).then(() => 'blocked')]);
+    expect(first).toMatchObject({ status: 200, body: { description: 'Changed meanwhile' } });
+  });
+  await app().settle();
+  for (const { iid } of lines)
+    expect((await as(root).get(`${path}/merge_requests/${iid}`)).body).toMatchObject({ source_branch: 'theirs' });
 });

@@ -4,7 +4,7 @@ import { isObject } from '#platform/values/json.ts';
 import { type Column, type Json, objectsIn, Refused, type Row, readRow } from '../relations/columns.ts';
 import { insertRows, takeIds } from '../relations/insert-rows.ts';
 import type { ImportLine } from '../relations/relation.ts';
-import type { ForkHead } from './fork-heads.ts';
+import type { ForkHeads } from './fork-heads.ts';
 import type { ImportPeople } from './people.ts';
 import { StatCounter } from './stats.ts';
 
@@ -17,8 +17,7 @@ export interface ImportPlace {
   readonly maxSnippetBytes: number;
   /** The groups that contain the project. It may use their labels and milestones. */
   readonly namespace_ids: readonly number[];
-  /** Gives the head of a merge request from a fork a branch in the project, and returns its name. */
-  readonly keepHead: (head: ForkHead) => Promise<string | null>;
+  readonly forkHeads: ForkHeads;
 }
 
 export interface Failure {

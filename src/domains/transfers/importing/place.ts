@@ -5,7 +5,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { Superseded } from '../model.ts';
 import type { ImportPlace } from './batch.ts';
-import { type CreateBranch, keepHead } from './fork-heads.ts';
+import { type CreateBranch, ForkHeads, keepHead } from './fork-heads.ts';
 
 /** Returns the project as the relations of an archive need it. `create` creates the branches of forks. */
 export const placeOf = async (ctx: Context, project: ProjectRow, create: CreateBranch): Promise<ImportPlace> => ({
@@ -14,7 +14,10 @@ export const placeOf = async (ctx: Context, project: ProjectRow, create: CreateB
   creator_id: project.creator_id,
   namespace_ids: project.namespace.traversal_ids,
   maxSnippetBytes: (await getSettings(ctx)).snippet_size_limit,
-  keepHead: (head) => keepHead(ctx, project.disk_path, head, create),
+  forkHeads: new ForkHeads((head) => {
+    ctx.signal.throwIfAborted();
+    return keepHead(ctx, project.disk_path, head, create);
+  }),
 });
 
 /** Creates a branch in a project that the import has just made, and that nobody follows yet. */

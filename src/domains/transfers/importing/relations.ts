@@ -59,6 +59,10 @@ export const importRelation = async (
     const bytes = lines.reduce((sum, line) => sum + line.bytes, 0);
     let unknown: readonly Failure[] = [];
     try {
+      if (relation.prepare) {
+        const batch = new ImportBatch(ctx.db, place, people);
+        await relation.prepare(batch, readableLines(batch, lines));
+      }
       await checkpoint.lines(name, done, bytes, async (tx) => {
         const batch = new ImportBatch(tx.db, await placeNow(tx, place), people);
         const readable = await choose(tx, readableLines(batch, lines));

@@ -131,10 +131,20 @@ export const mergeRequests: Relation = {
       ...issuableChildren('merge_request'),
     ],
   ),
+  async prepare(batch, lines) {
+    const fromForks = lines.filter(({ value }) => isOfFork(value));
+    const read = await batch.withoutTaken('merge_requests', batch.read(fromForks, columns));
+    await batch.place.forkHeads.keep(
+      read.flatMap(({ line, row }) => {
+        const sha = headToKeep(line.value, row);
+        return sha === null ? [] : [{ iid: Number(row.iid), branch: String(row.source_branch), sha }];
+      }),
+    );
+  },
   async write(batch, lines) {
     const read = await batch.withoutTaken('merge_requests', batch.read(lines, columns));
     const ids = await batch.takeIds('merge_requests', read.length);
-    for (const { line, row } of read) await placeSource(batch, line.value, row);
+    for (const { line, row } of read) placeSource(batch, line.value, row);
     const writer = new IssuableWriter(batch, 'merge_request');
     const diffs = new VersionWriter(batch);
     const rules = new RuleWriter(batch);
@@ -202,18 +212,24 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
  * The project itself becomes the source. An open merge request from a fork gets a branch there for its head, because the
  * fork stays behind. Without the commits of the head it has no source any more.
  */
-const placeSource = async ({ place }: ImportBatch, value: Json, row: Row): Promise<void> => {
+const placeSource = ({ place }: ImportBatch, value: Json, row: Row): void => {
   row.source_project_id = place.project_id;
-  const isOfFork = typeof value.target_project_id === 'number' && value.source_project_id !== value.target_project_id;
-  if (!isOfFork || (row.state !== 'opened' && row.state !== 'locked')) return;
-  const diff = isObject(value.merge_request_diff) ? value.merge_request_diff : {};
-  const sha = shaOrNull(row.diff_head_sha) ?? shaOrNull(diff.head_commit_sha);
-  // Archives of older platforms name no head, but have its branch.
-  if (sha === null) return;
-  const branch = await place.keepHead({ iid: Number(row.iid), branch: String(row.source_branch), sha });
+  if (headToKeep(value, row) === null) return;
+  const branch = place.forkHeads.branchOf(Number(row.iid));
   if (branch === null) Object.assign(row, { source_project_id: null, merge_status: 'cannot_be_merged' });
   // The fork may have been deleted, and the merge request has a branch again.
   else Object.assign(row, { source_branch: branch, merge_status: 'unchecked' });
+};
+
+const isOfFork = (value: Json): boolean =>
+  typeof value.target_project_id === 'number' && value.source_project_id !== value.target_project_id;
+
+/** Returns the head of an open merge request from a fork. Null for others, and if the archive names no head. */
+const headToKeep = (value: Json, row: Row): string | null => {
+  if (!isOfFork(value) || (row.state !== 'opened' && row.state !== 'locked')) return null;
+  const diff = isObject(value.merge_request_diff) ? value.merge_request_diff : {};
+  // Archives of older platforms name no head, but have its branch.
+  return shaOrNull(row.diff_head_sha) ?? shaOrNull(diff.head_commit_sha);
 };
 
 const booleanOrNull = (value: unknown): boolean | null =>

@@ -11,6 +11,11 @@ export interface Relation {
   readonly reading: RelationReading;
   /** Keys with lists or objects that import reads, besides those that export writes. */
   readonly alsoReads?: readonly string[];
+  /**
+   * Does what must not hold the locks of a transaction, before `write`: the batch has none yet, and its failures are
+   * dropped, because `write` reports them. Repeating it changes nothing.
+   */
+  prepare?(batch: ImportBatch, lines: readonly ImportLine[]): Promise<void>;
   /** Writes the lines and reports unusable items to the batch. If it throws, all lines have failed. */
   write(batch: ImportBatch, lines: readonly ImportLine[]): Promise<void>;
 }
