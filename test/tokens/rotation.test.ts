@@ -1,7 +1,9 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { daysAfter } from '#domains/tokens/model.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { untilBlocked } from '../support/locks.ts';
 
 const app = useApp();
 const today = () => new Date().toISOString().slice(0, 10);
@@ -66,6 +68,29 @@ describe('rotating a token', () => {
     const apart = await made(user);
     expect((await rotate(fresh.token)).status).toBe(401);
     expect(await reads(apart.token)).toBe(200);
+  });
+
+  it('leaves no token of a revoked family that was being rotated', async () => {
+    const user = await app().make.user();
+    const first = await made(user);
+    const rotate = (token: string) =>
+      app().anonymous.post('/personal_access_tokens/self/rotate', {}, withToken(token));
+    const second = (await rotate(first.token)).body;
+    await app().settle();
+    const { db } = app().hub.services;
+    const [third, refused] = await db.transaction().execute(async (trx) => {
+      // Holds up the rotation right before its commit.
+      await sql`lock table events in share mode`.execute(trx);
+      const rotation = rotate(second.token);
+      await untilBlocked(app());
+      const reuse = rotate(first.token);
+      await untilBlocked(app(), 2);
+      return [rotation, reuse].map((answer) => ({ answer }));
+    });
+    expect((await refused?.answer)?.status).toBe(401);
+    const { status, body } = (await third?.answer) ?? { status: 0, body: null };
+    expect(status).toBe(201);
+    expect(await reads(body.token)).toBe(401);
   });
 
   it('succeeds once for concurrent requests', async () => {

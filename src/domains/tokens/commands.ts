@@ -272,6 +272,7 @@ const rotate = async (
   return ctx.transaction(async (tx) => {
     // Comes first: code that ends the authorization locks it before its tokens.
     await provenance(tx);
+    await lockFamilyOf(tx, id);
     const row = await lockToken(tx, id);
     const { credential } = ctx.actor;
     const isOwn = credential?.kind === 'token' && credential.id === id;
@@ -298,7 +299,27 @@ const WIDER = 'the token has more scopes than the token in use';
  * token or the newest one has been stolen.
  */
 export const revokeFamily = (ctx: Context, familyId: string): Promise<void> =>
-  ctx.transaction((tx) => revokeAll(tx, sql<boolean>`family_id = ${familyId}`));
+  ctx.transaction(async (tx) => {
+    await lockFamily(tx, familyId);
+    await revokeAll(tx, sql<boolean>`family_id = ${familyId}`);
+  });
+
+/**
+ * Keeps the tokens of the family from being rotated until the transaction ends. A rotation that is not committed would
+ * leave a token that a revocation of the family does not see.
+ */
+const lockFamily = async ({ db }: Tx, familyId: string): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`millrace:token-family:${familyId}`}, 0))`.execute(db);
+};
+
+const lockFamilyOf = async (tx: Tx, id: number): Promise<void> => {
+  const { family_id } = await tx.db
+    .selectFrom('personal_access_tokens')
+    .select('family_id')
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow();
+  await lockFamily(tx, family_id);
+};
 
 /** Revokes all tokens that were created through the authorizations. */
 export const revokeMadeThrough = (tx: Tx, originIds: readonly string[]): Promise<void> =>
