@@ -1,9 +1,10 @@
 import { hookPolicy } from '#domains/settings/outbound.ts';
 import type { Context } from '#platform/context.ts';
-import type { FieldErrors } from '#platform/errors.ts';
+import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { validHeader } from '#platform/http-client/headers.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { checkUrlText } from './address.ts';
 import { BRANCH_FILTER_STRATEGIES, compileFilter } from './model.ts';
 import { signingKey } from './signing.ts';
@@ -53,8 +54,8 @@ export const problemsOf = (given: HookAttributes): FieldErrors => {
   } as const;
   for (const field of ['url', 'name', 'description', 'custom_webhook_template', 'token'] as const) {
     const text = given[field] ?? '';
-    if (isLongerThan(text, limits[field])) add(field, `is too long (maximum is ${limits[field]} characters)`);
-    if (text.includes('\0') || !text.isWellFormed()) add(field, 'is invalid');
+    if (isLongerThan(text, limits[field])) add(field, tooLong(limits[field]));
+    if (!isStorable(text)) add(field, 'is invalid');
   }
   if (given.url !== undefined && given.url.trim() === '') add('url', "can't be blank");
   if (given.token && !validHeader('X-Gitlab-Token', given.token.replace(/[\r\n]/g, ''))) add('token', 'is invalid');

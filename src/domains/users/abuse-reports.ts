@@ -1,7 +1,7 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
-import { DomainError, invalid } from '#platform/errors.ts';
+import { DomainError, invalid, requireValid, tooLong } from '#platform/errors.ts';
 import { sendMail } from '#platform/mail/mail.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { userWebUrl } from './model.ts';
@@ -40,10 +40,10 @@ export const reportAbuse = async (ctx: Context, { userId, message, url = '' }: A
   const [user, reporter] = [await getUser(ctx, userId), await getUser(ctx, reporterId)];
   const problems = {
     ...(userId === reporterId ? { user: ['must not be yourself'] } : {}),
-    ...(message.trim() === '' ? { message: ["can't be blank"] } : tooLong('message', message, MAX_MESSAGE)),
-    ...(url === '' || isHttpUrl(url) ? tooLong('url', url, MAX_URL) : { url: ['is not an http URL'] }),
+    ...(message.trim() === '' ? { message: ["can't be blank"] } : lengthProblem('message', message, MAX_MESSAGE)),
+    ...(url === '' || isHttpUrl(url) ? lengthProblem('url', url, MAX_URL) : { url: ['is not an http URL'] }),
   };
-  if (Object.keys(problems).length > 0) throw invalid(problems);
+  requireValid(problems);
   const { allowed, retryAfterSeconds } = await hit(ctx.services, `abuse_reports:${reporterId}`, PER_REPORTER);
   if (!allowed) throw new DomainError('too_many_requests', 'Too many reports: try again later', { retryAfterSeconds });
   await ctx.transaction(async (tx) =>
@@ -61,7 +61,7 @@ Place:  ${url === '' ? 'no address was given' : url}
   );
 };
 
-const tooLong = (field: 'message' | 'url', value: string, max: number) =>
-  isLongerThan(value, max) ? { [field]: [`is too long (maximum is ${max} characters)`] } : {};
+const lengthProblem = (field: 'message' | 'url', value: string, max: number) =>
+  isLongerThan(value, max) ? { [field]: [tooLong(max)] } : {};
 
 const isHttpUrl = (value: string): boolean => /^https?:\/\/[!-~]+$/.test(value) && URL.canParse(value);

@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { settingsSchema } from '#domains/settings/registry.ts';
-import type { FieldErrors } from '#platform/errors.ts';
+import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { MAIL_ADDRESS } from '#platform/mail/mail-address.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { namespacePathProblems } from './namespace-path.ts';
 import { MAX_PASSWORD_LENGTH } from './password.ts';
 
-/** Refuses NUL and lone surrogates, which Postgres cannot store. */
-const storable = (value: string): boolean => !value.includes('\0') && value.isWellFormed();
-
-const text = (max: number) =>
-  z.string('is invalid').max(max, `is too long (maximum is ${max} characters)`).refine(storable, 'is invalid');
+const text = (max: number) => z.string('is invalid').max(max, tooLong(max)).refine(isStorable, 'is invalid');
 
 const limit = z.int('is not a number').min(0, 'must be greater than or equal to 0').max(2_147_483_647, 'is too large');
 

@@ -1,6 +1,6 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { conflict, invalid } from '#platform/errors.ts';
+import { conflict, requireValid } from '#platform/errors.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { reportTaken } from './accounts/conflicts.ts';
 import { emailProblems, externalByDefault } from './accounts/email-rules.ts';
@@ -98,7 +98,7 @@ const check = async (ctx: Context, attributes: BotAttributes, chosen: string | u
   const errors = attributeErrors(attributes);
   const refusals = chosen === undefined || errors.email ? [] : emailProblems(await getSettings(ctx), chosen);
   if (refusals.length > 0) errors.email = refusals;
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
 };
 
 const takeAddress = async (tx: Tx, email: string, userId: number | null, what = 'Email'): Promise<void> => {

@@ -1,6 +1,6 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { forbidden, invalid } from '#platform/errors.ts';
+import { forbidden, invalid, requireValid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import { randomToken } from '#platform/secrets.ts';
 import { requireAnotherAdministrator } from './accounts/administrators.ts';
@@ -101,7 +101,7 @@ export const updateUser = async (ctx: Context, id: number, input: UserChanges): 
     ...attributeErrors(changes),
     ...(changes.password === undefined ? {} : passwordErrors(changes.password, settings.minimum_password_length)),
   };
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   const digest = changes.password === undefined ? null : await hashPassword(changes.password);
   const avatar_key = avatar ? await storeAvatar(ctx, avatar) : avatar;
   return reportTaken(() =>

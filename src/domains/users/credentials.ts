@@ -5,6 +5,7 @@ import { forget, hit, observe, type RateRule } from '#platform/caller/rate-limit
 import type { Context } from '#platform/context.ts';
 import { DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
+import { isStorable } from '#platform/values/storable.ts';
 import { refusalOf } from './model.ts';
 import { verifyPassword } from './password.ts';
 
@@ -129,7 +130,7 @@ interface AccountRow extends CheckedAccount {
 }
 
 const findAccount = async ({ db }: CheckContext, login: string): Promise<AccountRow | null> => {
-  if (login === '' || login.length > MAX_LOGIN_LENGTH || login.includes('\0') || !login.isWellFormed()) return null;
+  if (login === '' || login.length > MAX_LOGIN_LENGTH || !isStorable(login)) return null;
   const { rows } = await sql<AccountRow>`
     select id, username, email, state, is_admin, is_auditor, external, user_type, accepted_terms, two_factor_enabled,
       password_change_required, password_hash, confirmed_at

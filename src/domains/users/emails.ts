@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
-import { DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { DomainError, forbidden, invalid, notFound, requireValid } from '#platform/errors.ts';
 import { mailSecurityNotice } from './account-mails.ts';
 import { requireFreeAddress } from './addresses.ts';
 import { attributeErrors } from './attributes.ts';
@@ -116,7 +116,7 @@ export const addEmail = async (ctx: Context, userId: number, input: NewEmail): P
   const skip = Boolean(input.skip_confirmation);
   if (skip && !ctx.actor.isAdmin) throw forbidden();
   const errors = attributeErrors({ email });
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   await requireProofOfApplication(ctx, input);
   if (!skip) await guard(ctx, userId);
   return ctx.transaction(async (tx) => {

@@ -1,5 +1,4 @@
-import type { Types } from '#graphql/builder.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { gid } from '#graphql/ids.ts';
 import { type Loader, loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
@@ -267,7 +266,7 @@ builder.objectType(CurrentUserRef, { name: 'CurrentUser', description: 'The call
 export const UserConnection = builder.connectionObject({ type: UserRef, name: 'UserConnection' }, { name: 'UserEdge' });
 
 /** The extra input for OAuth applications that change how somebody signs in. */
-export const currentPassword = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) =>
+export const currentPassword = (t: InputFields) =>
   t.string({
     description:
       'The password of the user who authorised the application. Required from OAuth applications, and with credentials that they created.',

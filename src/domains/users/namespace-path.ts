@@ -1,3 +1,5 @@
+import { tooLong } from '#platform/errors.ts';
+
 /**
  * Path prefixes that the hub itself serves, and some that proxies and browsers request. No user or top-level group may
  * use one as its name. Compared case-insensitively.
@@ -53,7 +55,7 @@ const RULE =
 export const namespacePathProblems = (path: string, options: { readonly topLevel: boolean }): string[] => {
   if (path === '') return ["can't be blank"];
   const problems: string[] = [];
-  if (path.length > MAX_LENGTH) problems.push(`is too long (maximum is ${MAX_LENGTH} characters)`);
+  if (path.length > MAX_LENGTH) problems.push(tooLong(MAX_LENGTH));
   const lower = path.toLowerCase();
   // This also refuses `.` and `..`, which end in a dot.
   if (!SHAPE.test(path) || /\.(git|atom)?$/.test(lower)) problems.push(RULE);

@@ -4,7 +4,7 @@ import type { Settings } from '#domains/settings/registry.ts';
 import { networkOf } from '#platform/caller/network.ts';
 import { hit } from '#platform/caller/rate-limit.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { DomainError, type FieldErrors, forbidden, invalid } from '#platform/errors.ts';
+import { DomainError, type FieldErrors, forbidden, invalid, requireValid } from '#platform/errors.ts';
 import { digestToken } from '#platform/secrets.ts';
 import { reportTaken } from './accounts/conflicts.ts';
 import { accountErrors, insertAccount } from './accounts/creation.ts';
@@ -55,7 +55,7 @@ export const register = async (ctx: Context, { password, ...person }: Registrati
   };
   // User names are public: they are in the address of every profile.
   if (!errors.username && (await isNameTaken(ctx, person.username))) errors.username = ['has already been taken'];
-  refuse(errors);
+  requireValid(errors);
   await count(ctx, `sign-ups:email:${person.email.toLowerCase()}`, PER_ADDRESS);
   if (!confirming) {
     const creation = { settings, passwordHash: await hashPassword(password), confirmed: false };
@@ -107,7 +107,7 @@ export const confirmSignUp = async (
   const settings = await requireOpen(ctx);
   // Strangers must not make the hub hash passwords.
   if ((await findSignUp(ctx, token)) === null) throw invalid(BAD_LINK);
-  refuse(chosenPasswordErrors(settings, password));
+  requireValid(chosenPasswordErrors(settings, password));
   const passwordHash = await hashPassword(password);
   return reportTaken(() =>
     ctx.transaction(async (tx) => {
@@ -119,7 +119,7 @@ export const confirmSignUp = async (
         .executeTakeFirst();
       if (!taken) throw invalid(BAD_LINK);
       const person = { ...taken, username: username ?? taken.username };
-      refuse(accountErrors(settings, person));
+      requireValid(accountErrors(settings, person));
       const user = await createAccount(tx, person, { settings, passwordHash, confirmed: true });
       await tx.db.deleteFrom('sign_ups').where(sql<boolean>`lower(email) = lower(${person.email})`).execute();
       return user;
@@ -157,10 +157,6 @@ const requireOpen = async (ctx: Context): Promise<Settings> => {
 };
 
 export const REGISTRATION_CLOSED = 'Registration is closed on this hub. Ask an administrator for an account.';
-
-const refuse = (errors: FieldErrors): void => {
-  if (Object.keys(errors).length > 0) throw invalid(errors);
-};
 
 const count = async ({ services }: Context, key: string, rule: typeof PER_PLACE): Promise<void> => {
   const { allowed, retryAfterSeconds } = await hit(services, key, rule);

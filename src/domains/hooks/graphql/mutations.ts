@@ -1,6 +1,5 @@
 import type { ContainerAddress, ContainerKind } from '#domains/planning/container.ts';
-import type { Types } from '#graphql/builder.ts';
-import { builder } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
@@ -30,9 +29,7 @@ const KeyValueInput = builder.inputType('WebhookKeyValueInput', {
   fields: (t) => ({ key: t.string({ required: true }), value: t.string({ required: true }) }),
 });
 
-type InputBuilder = PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>;
-
-const attributeFields = (t: InputBuilder) => ({
+const attributeFields = (t: InputFields) => ({
   name: t.string(),
   description: t.string(),
   events: t.field({ type: [WebhookEvent], description: 'The events that the hook receives. Replaces the whole list.' }),
@@ -84,7 +81,7 @@ const containerOf = async (ctx: Context, id: number, kind?: ContainerKind): Prom
   return { kind: container.kind, id: { id: container.kind === 'group' ? container.group.id : container.project.id } };
 };
 
-const hookId = (t: InputBuilder) => ({ id: t.field({ type: 'WebHookID', required: true }) });
+const hookId = (t: InputFields) => ({ id: t.field({ type: 'WebHookID', required: true }) });
 
 const FACES = { group: GroupWebhook, project: ProjectWebhook } as const;
 

@@ -9,7 +9,7 @@ import {
 } from '#domains/approvals/graphql.ts';
 import { canReadApprovals } from '#domains/approvals/policy.ts';
 import { loadProject } from '#domains/projects/graphql.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { MergeRequestRef } from '../graphql.ts';
@@ -35,7 +35,7 @@ builder.objectField(MergeRequestRef, 'approvalRules', (t) =>
   ),
 );
 
-const existing = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const existing = (t: InputFields) => ({
   ...named(t),
   id: t.field({ type: 'ApprovalMergeRequestRuleID', required: true }),
 });

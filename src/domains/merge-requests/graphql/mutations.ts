@@ -1,7 +1,7 @@
 import { userIdsByUsernames } from '#domains/planning/readers.ts';
 import { readEstimate } from '#domains/planning/time-tracking.ts';
 import { getProject } from '#domains/projects/queries.ts';
-import { builder, type Types } from '#graphql/builder.ts';
+import { builder, type InputFields } from '#graphql/builder.ts';
 import { MutationOperationMode, mutationField } from '#graphql/mutation.ts';
 import type { Context } from '#platform/context.ts';
 import { createMergeRequest, type MergeRequestChanges, updateMergeRequest } from '../commands.ts';
@@ -17,7 +17,7 @@ const NewState = builder.enumType('MergeRequestNewState', {
 });
 
 /** The options that the author of the merge request decides, even below Developer. */
-const proposed = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const proposed = (t: InputFields) => ({
   removeSourceBranch: t.boolean(),
   squash: t.boolean({ description: 'Ignored if the project decides.' }),
   allowCollaboration: t.boolean({ description: 'For forks: those who can merge may push to the source branch.' }),

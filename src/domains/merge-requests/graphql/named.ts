@@ -1,11 +1,11 @@
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import type { Types } from '#graphql/builder.ts';
+import type { InputFields } from '#graphql/builder.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
 
 /** The inputs that name a merge request. */
-export const named = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+export const named = (t: InputFields) => ({
   projectPath: t.id({ required: true }),
   iid: t.string({ required: true }),
 });

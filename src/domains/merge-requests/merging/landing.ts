@@ -189,12 +189,12 @@ const removesSourceBranch = async (
 ): Promise<boolean> => {
   const isWanted = should_remove_source_branch ?? force_remove_source_branch ?? false;
   if (!isWanted || source_project_id === null) return false;
-  if (await mayPushTo(ctx, source_project_id)) return true;
+  if (await mayPushCode(ctx, source_project_id)) return true;
   const author = force_remove_source_branch ? await contextFor(ctx, author_id, source_project_id) : null;
-  return author !== null && mayPushTo(author, source_project_id);
+  return author !== null && mayPushCode(author, source_project_id);
 };
 
-const mayPushTo = async (ctx: Context, projectId: number): Promise<boolean> => {
+const mayPushCode = async (ctx: Context, projectId: number): Promise<boolean> => {
   const project = await findProject(ctx, { id: projectId });
   return project !== null && can(ctx, project, 'push_code');
 };

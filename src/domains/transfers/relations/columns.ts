@@ -1,3 +1,4 @@
+import { tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 /**
  * A column of the archive. Each is declared once, with its name in the archive, its column here, and how to read an
@@ -76,7 +77,7 @@ export const textOr = (key: string, otherwise: string, options: Options & { read
 const readText = (value: unknown, max: number): string | null => {
   if (value === null || value === undefined) return null;
   if (typeof value !== 'string') throw new Refused('is not a text');
-  if (isLongerThan(value, max)) throw new Refused(`is too long (maximum is ${max} characters)`);
+  if (isLongerThan(value, max)) throw new Refused(tooLong(max));
   return value;
 };
 

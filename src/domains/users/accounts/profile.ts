@@ -1,6 +1,6 @@
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { forbidden, invalid } from '#platform/errors.ts';
+import { forbidden, requireValid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
 import { attributeErrors, columnsOf, type UserAttributes } from '../attributes.ts';
 import { storeAvatar } from '../avatar.ts';
@@ -47,7 +47,7 @@ export const updateProfile = async (ctx: Context, given: ProfileAttributes): Pro
   const changes: ProfileAttributes = Object.fromEntries(entries);
   const settings = await getSettings(ctx);
   const errors = attributeErrors(changes);
-  if (Object.keys(errors).length > 0) throw invalid(errors);
+  requireValid(errors);
   return ctx.transaction(async (tx) => {
     const before = await lockUser(tx, id);
     const renames = changes.name !== undefined && changes.name !== before.name;

@@ -1,4 +1,4 @@
-import type { Types } from '#graphql/builder.ts';
+import type { InputFields } from '#graphql/builder.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { deleteIdentity } from '../accounts/identities.ts';
 import { createUser, deleteUser, updateUser } from '../commands.ts';
@@ -7,7 +7,7 @@ import { AUDITOR } from '../model.ts';
 import { getUser } from '../queries.ts';
 
 /** The attributes that administrators may set, at creation and later. */
-const attributeFields = (t: PothosSchemaTypes.InputFieldBuilder<Types, 'InputObject'>) => ({
+const attributeFields = (t: InputFields) => ({
   admin: t.boolean(),
   auditor: t.boolean({ description: AUDITOR }),
   bio: t.string(),
