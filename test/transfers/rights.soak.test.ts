@@ -200,6 +200,47 @@ describe('an import', () => {
     await app().settle();
   });
 
+  it('needs the role that creates projects in the group too', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    const archive = await packProject();
+    const developer = await app().make.user();
+    const maintainer = await app().make.user();
+    await app().make.groupMember(group, developer, 30);
+    await app().make.groupMember(group, maintainer, 40);
+    const people = [developer, maintainer, owner, app().root];
+    const before = await importsOf();
+    const answers: Record<string, number[]> = {};
+    const shown: Record<string, boolean[]> = {};
+    for (const level of ['noone', 'administrator', 'owner', 'maintainer', 'developer']) {
+      await app().as(app().root).put(`/groups/${group.id}`, { project_creation_level: level });
+      answers[level] = [];
+      shown[level] = [];
+      for (const person of people) {
+        const { status } = await importArchive(app(), person, archive, { path: path(), namespace: String(group.id) });
+        answers[level].push(status);
+        const { data } = await app()
+          .as(person)
+          .graphql('query($p: ID!) { group(fullPath: $p) { userPermissions { importProjects } } }', {
+            p: group.full_path,
+          });
+        shown[level].push(data.group.userPermissions.importProjects);
+      }
+    }
+    expect(answers).toEqual({
+      noone: [403, 403, 403, 201],
+      administrator: [403, 403, 403, 201],
+      owner: [403, 403, 201, 201],
+      maintainer: [403, 201, 201, 201],
+      developer: [403, 201, 201, 201],
+    });
+    expect(shown).toEqual(
+      Object.fromEntries(Object.entries(answers).map(([level, all]) => [level, all.map((status) => status === 201)])),
+    );
+    expect(await importsOf()).toBe(before + 10);
+    await app().settle();
+  });
+
   it('shows its errors only to Maintainers', async () => {
     const { make, as, anonymous, hub } = app();
     const owner = await make.user();

@@ -19,6 +19,8 @@ const PROJECT_CREATION: Readonly<Record<string, number>> = {
   developer: DEVELOPER,
 };
 
+const projectCreationRole = (group: GroupStanding): number => PROJECT_CREATION[group.project_creation_level] ?? NOBODY;
+
 /** The lowest role for each ability (reference: conventions §6). Everyone who can see the group has `read_group`. */
 const leastRoles = {
   read_group: () => 0,
@@ -40,8 +42,8 @@ const leastRoles = {
   share_group: () => OWNER,
   upload_file: () => GUEST,
   admin_uploads: () => MAINTAINER,
-  import_projects: () => MAINTAINER,
-  create_projects: (group) => PROJECT_CREATION[group.project_creation_level] ?? NOBODY,
+  import_projects: (group) => Math.max(MAINTAINER, projectCreationRole(group)),
+  create_projects: (group) => projectCreationRole(group),
   create_subgroup: (group) => (group.subgroup_creation_level === 'maintainer' ? MAINTAINER : OWNER),
   admin_label: () => PLANNER,
   admin_milestone: () => PLANNER,
