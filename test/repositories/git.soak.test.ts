@@ -422,11 +422,7 @@ describe('an odd request', () => {
     const post = (type: string, body: string) =>
       fetch(`${base}/git-upload-pack`, { method: 'POST', headers: { 'content-type': type }, body });
     expect((await post('text/plain', '0000')).status).toBe(415);
-    const answers = await Promise.all([
-      fetch(`${app().url}/a/b/info/refs?service=git-upload-pack`),
-      fetch(`${app().url}/a%2Fb/c.git/info/refs?service=git-upload-pack`),
-    ]);
-    for (const answer of answers) expect(answer.status).toBe(404);
+    expect((await fetch(`${app().url}/a%2Fb/c.git/info/refs?service=git-upload-pack`)).status).toBe(404);
   });
 
   it('is refused for a push above the size limit', async () => {
@@ -489,6 +485,30 @@ describe('an odd request', () => {
     await commitFile(tree, 'b', 'b', 'More');
     expect((await tryGit(tree, 'push', remote, 'main')).code).toBe(0);
     expect(await eventKinds(project.id)).toHaveLength(4);
+  });
+
+  it('reaches a project by the URL of its page, without `.git`', async () => {
+    const { project, tree, remote } = await setUp();
+    const page = remote.replace(/\.git$/, '');
+    await runGit(tree, 'push', '-q', page, 'main');
+    expect(await refsOf(page)).toEqual(['HEAD', 'refs/heads/main']);
+    expect(await refsOf(remote)).toEqual(['HEAD', 'refs/heads/main']);
+    expect((await tryGit(folder(), 'clone', '-q', page, `page-${project.id}`)).code).toBe(0);
+
+    const ask = async (path: string) => {
+      const answer = await fetch(`${app().url}/${path}`, { redirect: 'manual' });
+      return [answer.status, answer.headers.get('location')];
+    };
+    const query = '?service=git-upload-pack';
+    const there = `/${project.path_with_namespace}`;
+    expect(await ask(`${there.slice(1)}/info/refs${query}`)).toEqual([301, `${there}.git/info/refs${query}`]);
+    expect(await ask(`no/such/info/refs${query}`)).toEqual([301, `/no/such.git/info/refs${query}`]);
+    expect(await ask(`a%0d%0ab/c%3f/info/refs${query}`)).toEqual([301, `/a%0D%0Ab/c%3F.git/info/refs${query}`]);
+    for (const odd of ['/evil.example.com', 'a%2fb', 'x'.repeat(1_025), `${'x'.repeat(1_025)}.git`]) {
+      expect((await ask(`${odd}/info/refs${query}`))[0], odd.slice(0, 20)).toBe(404);
+    }
+    expect((await ask('no/such/info/refs'))[0]).toBe(404);
+    expect((await ask('no/such/info/refs?service=git-upload-archive'))[0]).toBe(404);
   });
 
   it('has one winner and one event if several race to push the same branch', async () => {

@@ -40,7 +40,9 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
   for (const path of routerPaths('/*path/')) {
     fastify.get(`${path}info/refs`, async (request, reply) => {
       const repository = repositoryPath(request);
-      return repository === null ? reply.callNotFound() : advertise(services, request, reply, repository);
+      if (repository !== null) return advertise(services, request, reply, repository);
+      const suffixed = withSuffix(request);
+      return suffixed === null ? reply.callNotFound() : reply.redirect(suffixed, 301);
     });
     for (const service of ['git-upload-pack', 'git-receive-pack'] as const) {
       fastify.post(`${path}${service}`, async (request, reply) => {
@@ -72,9 +74,8 @@ export const mountGit = (fastify: FastifyInstance, { services }: { readonly serv
 };
 
 const advertise = async (services: Services, request: FastifyRequest, reply: FastifyReply, path: string) => {
-  const { query } = splitTarget(request.raw.url ?? '');
-  const asked = new URLSearchParams(query).get('service');
-  if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
+  const asked = askedService(request);
+  if (asked === null) {
     throw forbidden('only the smart HTTP protocol is supported; use a newer git');
   }
   const ctx = await openContext(services, request);
@@ -266,12 +267,35 @@ const openContext = async (services: Services, request: FastifyRequest): Promise
   return createContextFactory(services)({ actor, requestId: request.id, client, signal });
 };
 
+const askedService = (request: FastifyRequest): Service | null => {
+  const { query } = splitTarget(request.raw.url ?? '');
+  const asked = new URLSearchParams(query).get('service');
+  return asked === 'git-upload-pack' || asked === 'git-receive-pack' ? asked : null;
+};
+
 /** Returns `group/project` for `/group/project.git/...`, an alias for `/alias.git/...`, and null for other URLs. */
-const repositoryPath = ({ params }: FastifyRequest): string | null => {
+const repositoryPath = (request: FastifyRequest): string | null => {
+  const path = pathOf(request);
+  return path?.endsWith('.git') ? path.slice(0, -4) : null;
+};
+
+/**
+ * Returns the address with `.git` for one without it, so that git can clone the URL of a project's page. It does not
+ * look for the project: the answer says nothing about it. Null for URLs that git does not ask for.
+ */
+const withSuffix = (request: FastifyRequest): string | null => {
+  const asked = askedService(request);
+  const path = pathOf(request);
+  if (asked === null || path === null || path.endsWith('.git')) return null;
+  return `/${path.split('/').map(encodeURIComponent).join('/')}.git/info/refs?service=${asked}`;
+};
+
+/** Returns the path before `/info/refs` and the like; null if no project could have it. */
+const pathOf = ({ params }: FastifyRequest): string | null => {
   const segments = typeof params === 'object' && params !== null ? Object.values(params).map(String) : [];
   const path = segments.join('/');
-  const isPath = path.endsWith('.git') && path.length <= 1_024 && isStorable(path);
-  return isPath && segments.every((segment) => segment !== '' && !segment.includes('/')) ? path.slice(0, -4) : null;
+  const isPath = path.length <= 1_024 && isStorable(path);
+  return isPath && segments.every((segment) => segment !== '' && !segment.includes('/')) ? path : null;
 };
 
 const headerOf = ({ headers }: FastifyRequest, name: string): string | undefined => [headers[name]].flat()[0];
