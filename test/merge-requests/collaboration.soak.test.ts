@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { makeScene } from '../planning/scene.ts';
 import { remoteOf, runGit, tryGit, useFolder } from '../repositories/support.ts';
@@ -211,5 +212,52 @@ describe('a fork that allows collaboration', () => {
       'Change mine.txt',
       'Change theirs.txt',
     ]);
+  });
+
+  it('takes none while one of the projects is private, and shows when the permission has no effect', async () => {
+    const { contributor, maintainer, owner, people, fork, own, path, project, at } = await makeFork();
+    const query = `query ($path: ID!) { project(fullPath: $path) { mergeRequest(iid: "1") { allowCollaboration } } }`;
+    const shown = async () => {
+      const { body } = await owner.get(at);
+      const [listed] = (await owner.get(`${path}/merge_requests`)).body;
+      const { data } = await owner.graphql(query, { path: project.path_with_namespace });
+      const all = [
+        body.allow_collaboration,
+        body.allow_maintainer_to_push,
+        listed.allow_collaboration,
+        data.project.mergeRequest.allowCollaboration,
+      ];
+      expect(new Set(all).size).toBe(1);
+      return all[0];
+    };
+    const commits = async () => {
+      const answer = await maintainer.post(`${own}/repository/commits`, {
+        branch: 'mine',
+        commit_message: 'Help',
+        actions: [{ action: 'create', file_path: `${crypto.randomUUID()}.md`, content: 'text\n' }],
+      });
+      return answer.status;
+    };
+    // They can read the fork, even when it is private.
+    await contributor.post(`${own}/members`, { user_id: people.maintainer.id, access_level: 20 });
+    expect([await commits(), await shown()]).toEqual([201, true]);
+    await contributor.put(own, { visibility: 'private' });
+    expect([await commits(), await shown()]).toEqual([403, false]);
+    expect((await maintainer.get(`${own}/repository/branches/mine`)).body.can_push).toBe(false);
+    await contributor.put(own, { visibility: 'public' });
+    expect([await commits(), await shown()]).toEqual([201, true]);
+    await contributor.post(`${own}/protected_branches`, { name: 'mine' });
+    expect([await commits(), await shown()]).toEqual([403, false]);
+    await contributor.delete(`${own}/protected_branches/mine`);
+    // Forks become private with the project that they come from; this one becomes public again.
+    await owner.put(path, { visibility: 'private' });
+    await sql`update projects set visibility_level = 20 where id = ${fork.id}`.execute(app().hub.services.db);
+    expect([await commits(), await shown()]).toEqual([403, false]);
+    await sql`update projects set visibility_level = 20 where id = ${project.id}`.execute(app().hub.services.db);
+    expect(await shown()).toBe(true);
+    await sql`update merge_requests set source_project_id = null where project_id = ${project.id}`.execute(
+      app().hub.services.db,
+    );
+    expect(await shown()).toBe(false);
   });
 });

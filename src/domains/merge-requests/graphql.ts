@@ -10,6 +10,7 @@ import { builder } from '#graphql/builder.ts';
 import type { ConnectionArguments } from '#graphql/connection.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
+import { collaborativeByIds } from './collaboration.ts';
 import { canUpdateMergeRequest } from './commands.ts';
 import { DETAILED_MERGE_STATUSES, mergeabilityByIds } from './mergeability.ts';
 import { AUTO_MERGE_STRATEGY } from './merging/auto-merge.ts';
@@ -67,6 +68,7 @@ export const loadDiff: (ctx: Context, id: number) => Promise<MergeRequestDiffRow
   loader(diffsByMergeRequestIds);
 export const loadHeadPipeline = loader(headPipelinesByIds);
 export const loadMergeability = loader(mergeabilityByIds);
+const loadCollaborative = loader(collaborativeByIds);
 
 /** The commits between which a diff is. */
 export const DiffRefs = builder
@@ -173,7 +175,10 @@ MergeRequestRef.implement({
       rebaseInProgress: t.boolean({ nullable: false, resolve: ({ rebasing }) => rebasing !== null }),
       shouldRemoveSourceBranch: t.exposeBoolean('should_remove_source_branch'),
       forceRemoveSourceBranch: t.exposeBoolean('force_remove_source_branch'),
-      allowCollaboration: t.exposeBoolean('allow_collaboration'),
+      allowCollaboration: t.boolean({
+        resolve: async ({ id, allow_collaboration }, _args, ctx) =>
+          allow_collaboration && (await loadCollaborative(ctx, id)) !== null,
+      }),
       discussionLocked: t.boolean({ nullable: false, resolve: (row) => row.discussion_locked ?? false }),
       imported: t.exposeBoolean('imported', { nullable: false }),
       diffHeadSha: t.exposeString('diff_head_sha'),

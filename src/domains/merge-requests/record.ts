@@ -18,6 +18,7 @@ import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { removedInV5 } from '#rest/v5.ts';
+import { collaborativeByIds } from './collaboration.ts';
 import { firstDeployedToProduction } from './lists/deployed.ts';
 import { mergeabilityByIds } from './mergeability.ts';
 import {
@@ -164,11 +165,15 @@ export const toMergeRequests = async (
 ): Promise<z.output<typeof mergeRequestListRecord>[]> => {
   if (rows.length === 0) return [];
   const ids = rows.map(({ id }) => id);
-  const [stats, labels, milestones, mergeability] = await Promise.all([
+  const [stats, labels, milestones, mergeability, collaborative] = await Promise.all([
     mergeRequestStatsByIds(ctx, ids),
     labelsByMergeRequestIds(ctx, ids),
     milestonesByIds(ctx, [...new Set(rows.flatMap(({ milestone_id }) => milestone_id ?? []))]),
     mergeabilityByIds(ctx, ids, rows),
+    collaborativeByIds(
+      ctx,
+      rows.flatMap(({ id, allow_collaboration }) => (allow_collaboration ? id : [])),
+    ),
   ]);
   const users = await userBasicsByIds(ctx, [
     ...rows.flatMap((row) => [row.author_id, row.merge_user_id, row.closed_by_id]),
@@ -230,7 +235,7 @@ export const toMergeRequests = async (
       prepared_at: isoTime(row.prepared_at),
       ...(row.source_project_id === row.project_id
         ? {}
-        : { allow_collaboration: row.allow_collaboration, allow_maintainer_to_push: row.allow_collaboration }),
+        : { allow_collaboration: collaborative.has(row.id), allow_maintainer_to_push: collaborative.has(row.id) }),
       reference: relative,
       references: { short: `!${row.iid}`, relative, full: fullReference(row) },
       time_stats: timeStats(row.time_estimate, each.total_time_spent),
