@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { actorFor, authenticate, authenticateGit } from '#domains/tokens/authentication.ts';
 import { daysAfter } from '#domains/tokens/model.ts';
 import { stillValid } from '#domains/tokens/still-valid.ts';
+import { ghostUser } from '#domains/users/accounts/ghost.ts';
 import { hashPassword } from '#domains/users/password.ts';
 import { anonymous, noClient } from '#platform/context.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
@@ -163,6 +164,27 @@ describe('sudo', () => {
       { message: "404 User with ID or username 'nobody-here' Not Found" },
     ]);
     expect((await app().anonymous.get('/users?username=root&sudo=root')).status).toBe(401);
+  });
+
+  it('is refused for accounts of the hub itself, and so are tokens of them', async () => {
+    const root = app().as(app().root);
+    const id = await app().context().transaction(ghostUser);
+    const refused = await root.get('/user?sudo=ghost');
+    expect([refused.status, refused.body]).toEqual([
+      403,
+      { message: '403 Forbidden - Nobody can act as an internal account' },
+    ]);
+    for (const kind of ['personal_access_tokens', 'impersonation_tokens']) {
+      const answer = await root.post(`/users/${id}/${kind}`, {
+        name: 'as the ghost',
+        scopes: ['api'],
+        expires_at: new Date().toISOString().slice(0, 10),
+      });
+      expect([answer.status, answer.body]).toEqual([
+        403,
+        { message: '403 Forbidden - Internal accounts have no tokens' },
+      ]);
+    }
   });
 });
 

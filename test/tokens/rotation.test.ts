@@ -73,8 +73,7 @@ describe('rotating a token', () => {
   it('leaves no token of a revoked family that was being rotated', async () => {
     const user = await app().make.user();
     const first = await made(user);
-    const rotate = (token: string) =>
-      app().anonymous.post('/personal_access_tokens/self/rotate', {}, withToken(token));
+    const rotate = (token: string) => app().anonymous.post('/personal_access_tokens/self/rotate', {}, withToken(token));
     const second = (await rotate(first.token)).body;
     await app().settle();
     const { db } = app().hub.services;

@@ -2,6 +2,7 @@ import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { isKnownClientAddress, requireClientAddress } from '#domains/users/client-addresses.ts';
 import { checkPassword } from '#domains/users/credentials.ts';
+import { isInternal } from '#domains/users/model.ts';
 import { refusalByTerms } from '#domains/users/terms.ts';
 import { type Actor, type ActorJob, anonymous, type Client, type Services } from '#platform/context.ts';
 import { forbidden, insufficientScope, invalidToken, notFound, unauthenticated } from '#platform/errors.ts';
@@ -195,13 +196,17 @@ const actAs = async (services: Services, actor: Actor, sudo: string): Promise<Ac
   if (!actor.isAdmin) throw forbidden('Must be admin to use sudo');
   if (!actor.scopes?.has('sudo')) throw insufficientScope(['sudo']);
   const id = /^\d{1,15}$/.test(sudo) ? Number(sudo) : null;
-  const { rows } = await services.pool.query<Account>(FIND_ACCOUNT, [id, sudo.includes('\0') ? '' : sudo]);
+  const { rows } = await services.pool.query<Account & { readonly user_type: string }>(FIND_ACCOUNT, [
+    id,
+    sudo.includes('\0') ? '' : sudo,
+  ]);
   const [account] = rows;
   if (!account) throw notFound(`User with ID or username '${sudo.slice(0, 255)}'`);
+  if (isInternal(account)) throw forbidden('Nobody can act as an internal account');
   if (account.state !== 'active') throw closedAccount(account.state);
   return actorOfAccount(services, account, { scopes: actor.scopes, credential: actor.credential });
 };
 
 const FIND_ACCOUNT = `
-  select id as user_id, username, is_admin, is_auditor, external, state from users
+  select id as user_id, username, is_admin, is_auditor, external, state, user_type from users
   where case when $1::bigint is null then lower(username) = lower($2) else id = $1 end`;

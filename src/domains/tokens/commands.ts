@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
+import { isInternal } from '#domains/users/model.ts';
 import { isApplication, requireUser } from '#domains/users/policy.ts';
 import { getUser, type UserRow } from '#domains/users/queries.ts';
 import { TOKEN_SCOPES } from '#platform/caller/token-scopes.ts';
@@ -45,6 +46,7 @@ export const createToken = async (ctx: Context, userId: number, input: NewToken)
     throw invalid({ scopes: ['can only be k8s_proxy when an application requests the token'] });
   }
   const owner = await getUser(ctx, userId);
+  refuseInternal(owner);
   requireSudoOfApplication(ctx, owner);
   const settings = await getSettings(ctx);
   if (settings.disable_personal_access_tokens && !owner.is_admin) throw forbidden(DISABLED);
@@ -94,10 +96,16 @@ export const createImpersonationToken = async (
 ): Promise<CreatedToken> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   const owner = await getUser(ctx, userId);
+  refuseInternal(owner);
   requireSudoOfApplication(ctx, owner);
   const settings = await getSettings(ctx);
   if (!settings.impersonation_enabled) throw forbidden('impersonation is disabled');
   return insertChecked(ctx, owner.id, input, { settings, available: IMPERSONATION_SCOPES, impersonation: true });
+};
+
+/** Nobody may act as an account of the hub itself, such as the ghost. @throws `forbidden` */
+const refuseInternal = (owner: Pick<UserRow, 'user_type'>): void => {
+  if (isInternal(owner)) throw forbidden('Internal accounts have no tokens');
 };
 
 const DISABLED = 'personal access tokens are disabled';
