@@ -1,6 +1,8 @@
+import { decodeJwt } from 'jose';
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { CreatedApplication } from '#domains/oauth/applications.ts';
+import { digestToken } from '#platform/secrets.ts';
 import type { TestUser } from '../support/app.ts';
 import { useApp } from '../support/app.ts';
 import {
@@ -72,6 +74,22 @@ describe('redeeming a code', () => {
     });
     expect(status).toBe(200);
     expect(await apiStatus(app(), body.access_token)).toBe(200);
+  });
+
+  test('rounds the time of the sign-in down, so that it is never in the future', async () => {
+    const code = await codeFor(app(), user, application, { scope: 'openid' });
+    await sql`update oauth_grants set authenticated_at = '2026-01-02 03:04:05.9Z' where digest = ${digestToken(code)}`.execute(
+      app().hub.services.db,
+    );
+    const { id_token, access_token } = (await redeem(app(), application, code)).body;
+    expect(decodeJwt(id_token).auth_time).toBe(Date.UTC(2026, 0, 2, 3, 4, 5) / 1_000);
+    await sql`update oauth_access_tokens set created_at = '2026-01-02 03:04:05.9Z', expires_at = '2050-01-02 03:04:05.9Z'
+      where digest = ${digestToken(access_token)}`.execute(app().hub.services.db);
+    const { body } = await post(app(), '/oauth/introspect', { ...credentials(application), token: access_token });
+    expect([body.iat, body.exp]).toEqual([
+      Date.UTC(2026, 0, 2, 3, 4, 5) / 1_000,
+      Date.UTC(2050, 0, 2, 3, 4, 5) / 1_000,
+    ]);
   });
 
   test('stores no code, token or secret in plain text', async () => {

@@ -247,7 +247,7 @@ const findGrant = ({ db }: Tx, code: string) =>
       'g.code_challenge',
       'g.nonce',
       'g.family_id',
-      sql<number | null>`extract(epoch from g.authenticated_at)::bigint`.as('auth_time'),
+      sql<number | null>`floor(extract(epoch from g.authenticated_at))::bigint`.as('auth_time'),
       sql<boolean>`g.used_at is not null`.as('used'),
       sql<boolean>`g.expires_at <= now()`.as('expired'),
       sql<boolean>`u.state = 'active'`.as('active'),

@@ -127,8 +127,8 @@ const findToken = async ({ db }: Pick<Context, 'db'>, value: string): Promise<Fo
       t.application_id, a.uid, t.user_id, u.username, t.scopes, t.family_id,
       t.revoked_at is null and u.state = 'active'
         and (t.digest <> ${digest} or t.expires_at is null or t.expires_at > now()) as living,
-      extract(epoch from t.created_at)::bigint as created_at,
-      extract(epoch from t.expires_at)::bigint as expires_at,
+      floor(extract(epoch from t.created_at))::bigint as created_at,
+      floor(extract(epoch from t.expires_at))::bigint as expires_at,
       ceil(extract(epoch from t.expires_at - now()))::integer as expires_in
     from oauth_access_tokens t
       join users u on u.id = t.user_id

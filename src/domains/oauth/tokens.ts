@@ -68,7 +68,7 @@ export const issueTokens = async (tx: Tx, issue: Issue): Promise<TokenResponse> 
       family_id: issue.familyId ?? randomUUID(),
       expires_at: sql`now() + make_interval(secs => ${expires_in})`,
     })
-    .returning(sql<number>`extract(epoch from created_at)::bigint`.as('created_at'))
+    .returning(sql<number>`floor(extract(epoch from created_at))::bigint`.as('created_at'))
     .executeTakeFirstOrThrow();
   if (!issue.refreshed) {
     tx.emit(authorizationCreated, {
