@@ -189,6 +189,20 @@ describe('an identity', () => {
     expect(found.body.map((user: { id: number }) => user.id)).toEqual([body.id]);
   });
 
+  it.each([
+    ['ldapmain', 'UID=Two, DC=Example', ['UID=Two, DC=Example', 'uid=two,dc=example'], ['uid=three,dc=example']],
+    ['scim', 'two', ['two'], ['Two']],
+    ['saml', 'Two', ['Two'], ['two']],
+  ])('of %s is found by its name as it was given', async (provider, extern_uid, good, bad) => {
+    const { body } = await create({ password: PASSWORD, provider, extern_uid });
+    const found = async (name: string) => {
+      const query = new URLSearchParams({ provider, extern_uid: name });
+      return (await admin().get(`/users?${query}`)).body.map((user: { id: number }) => user.id);
+    };
+    for (const name of good) expect(await found(name)).toEqual([body.id]);
+    for (const name of bad) expect(await found(name)).toEqual([]);
+  });
+
   it('shows the SAML provider of its group', async () => {
     const group = await app().make.group();
     const { body } = await create({ password: PASSWORD, group_id_for_saml: group.id, extern_uid: 'nameid' });
@@ -203,6 +217,8 @@ describe('an identity', () => {
     [{ group_id_for_saml: 1, extern_uid: 'x', provider: 'ldapmain' }, 'provider'],
     [{ extern_uid: 'x', provider: 'group_saml' }, 'group_id_for_saml'],
     [{ extern_uid: 'x' }, 'extern_uid'],
+    [{ extern_uid: '', provider: 'ldapmain' }, 'extern_uid'],
+    [{ extern_uid: 'x', provider: ' ' }, 'provider'],
   ])('cannot be %j', async (wrong, name) => {
     const { status, body } = await create({ password: PASSWORD, ...wrong });
     expect([status, Object.keys(body.message)]).toEqual([400, [name]]);

@@ -97,6 +97,8 @@ export const attributeErrors = (attributes: UserAttributes): Record<string, stri
     errors[field] = [...(errors[field] ?? []), message];
   }
   const { provider, extern_uid, group_id_for_saml } = attributes;
+  if (provider?.trim() === '') errors.provider = ["can't be blank"];
+  if (extern_uid?.trim() === '') errors.extern_uid = ["can't be blank"];
   if (group_id_for_saml !== undefined) {
     if (extern_uid === undefined) errors.group_id_for_saml = ['and extern_uid can only be given together'];
     if (provider !== undefined && provider !== GROUP_SAML) errors.provider = [`is ${GROUP_SAML} for a group`];

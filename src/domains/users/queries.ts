@@ -6,6 +6,7 @@ import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey, searchedListOf, type TermSearch } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { nameVariants } from '#platform/ldap/names.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { INTERNAL_TYPES } from './model.ts';
 
@@ -318,11 +319,16 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
           where n.owner_id = users.id and n.kind = 'user')`);
     }
     if (filter.provider !== undefined && filter.extern_uid !== undefined) {
+      const named = filter.provider.startsWith('ldap')
+        ? sql<boolean>`lower(i.extern_uid) = any (${nameVariants(filter.extern_uid)}::text[])`
+        : sql<boolean>`i.extern_uid = ${filter.extern_uid}`;
+      const identified = sql<boolean>`exists (select 1 from identities i where i.user_id = users.id
+        and i.provider = ${filter.provider} and ${named})`;
       query = query.where(
         filter.provider === 'scim'
-          ? sql<boolean>`exists (select 1 from scim_identities s where s.user_id = users.id and s.extern_uid = ${filter.extern_uid})`
-          : sql<boolean>`exists (select 1 from identities i where i.user_id = users.id
-              and i.provider = ${filter.provider} and i.extern_uid = ${filter.extern_uid})`,
+          ? sql<boolean>`(${identified} or exists (
+              select 1 from scim_identities s where s.user_id = users.id and s.extern_uid = ${filter.extern_uid}))`
+          : identified,
       );
     }
     if (filter.saml_provider_id !== undefined) {
