@@ -92,6 +92,38 @@ describe('PUT /projects/:id', () => {
     expect((await client.get(`/projects/${two.id}`)).body).toMatchObject(others);
   });
 
+  it('replaces the expiration policy, as JSON and as a form', async () => {
+    const owner = await app().make.user();
+    const project = await app().make.project({}, owner);
+    const put = (body: Record<string, unknown> | URLSearchParams) =>
+      app().as(owner).put(`/projects/${project.id}`, body);
+    const policy = {
+      cadence: '14d',
+      enabled: true,
+      keep_n: 5,
+      older_than: null,
+      name_regex: 'v.*',
+      name_regex_keep: 'k',
+    };
+    const shown = { ...policy, next_run_at: expect.stringMatching(/^\d{4}-/) };
+    expect((await put({ container_expiration_policy: policy })).body.container_expiration_policy).toEqual(shown);
+    expect((await put({ container_expiration_policy: {} })).body.container_expiration_policy.enabled).toBe(false);
+    const form = new URLSearchParams(
+      Object.entries(policy).map(([name, value]) => [`container_expiration_policy[${name}]`, String(value ?? '')]),
+    );
+    expect((await put(form)).body.container_expiration_policy).toEqual(shown);
+    const words = { ...policy, enabled: 'True', keep_n: '5' };
+    expect((await put({ container_expiration_policy: words })).body.container_expiration_policy).toEqual(shown);
+    const wrong = { enabled: 'perhaps', keep_n: '-1', cadence: '' };
+    expect((await put({ container_expiration_policy: wrong })).body.message).toEqual({
+      container_expiration_policy: [
+        'cadence does not have a valid value (allowed: 1d, 7d, 14d, 1month, 3month)',
+        'enabled is invalid',
+        'keep_n must be greater than or equal to 0',
+      ],
+    });
+  });
+
   it('accepts older names, and prefers the current name', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);

@@ -77,7 +77,8 @@ describe('override_params of an import', () => {
       names.flatMap((name) => (record[name] === null || record[name] === undefined ? [] : [[name, record[name]]])),
     );
     expect(Object.keys(sent).length).toBeGreaterThan(50);
-    const changed = { ...sent, merge_method: 'ff', topics: ['x'], build_timeout: 900, description: 'Other' };
+    const policy = { 'container_expiration_policy][keep_n': '5', 'container_expiration_policy][enabled': 'True' };
+    const changed = { ...sent, ...policy, merge_method: 'ff', topics: ['x'], build_timeout: 900, description: 'Other' };
     const created = await runImport(app(), owner, archive, {
       path: path(),
       ...fieldsOf(Object.fromEntries(Object.entries(changed).map(([name, value]) => [name, String(value)]))),
@@ -89,7 +90,7 @@ describe('override_params of an import', () => {
       topics: ['x'],
       build_timeout: 900,
       description: 'Other',
-      container_expiration_policy: { cadence: container_expiration_policy.cadence },
+      container_expiration_policy: { cadence: container_expiration_policy.cadence, keep_n: 5, enabled: true },
     });
     for (const name of ['squash_option', 'ci_default_git_depth', 'public_jobs', 'wiki_access_level'])
       expect(imported[name], name).toEqual(record[name]);

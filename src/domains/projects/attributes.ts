@@ -182,7 +182,11 @@ export const readAttributes = (given: Readonly<Record<string, unknown>>): Projec
   for (const name of attributeNames)
     if (given[name] !== undefined) found[name] = coerce(given[name], attributeSchemas[name]);
   const parsed = projectAttributes.safeParse(found);
-  for (const issue of parsed.error?.issues ?? []) fields[String(issue.path[0] ?? 'base')] = [problemOf(issue)];
+  for (const issue of parsed.error?.issues ?? []) {
+    const [name = 'base', member] = issue.path;
+    const problem = typeof member === 'string' ? `${member} ${problemOf(issue)}` : problemOf(issue);
+    fields[String(name)] = [...new Set([...(fields[String(name)] ?? []), problem])];
+  }
   if (!parsed.success || Object.keys(fields).length > 0) throw invalid(fields);
   return parsed.data;
 };
@@ -194,8 +198,16 @@ export const isSettingName = (name: string): boolean =>
   Object.hasOwn(attributeAliases, name) ||
   name === EMAILS_DISABLED;
 
-/** Converts text to the type of the setting: number, boolean or list. */
+/** Converts text to the type of the setting: number, boolean or list. So does it with the members of an object. */
 export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
+  if (schema instanceof z.ZodObject && typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    const members = Object.entries(value).map(([name, member]): [string, unknown] => {
+      const known: z.core.$ZodType | undefined = schema.shape[name];
+      // Forms send an empty string for "none".
+      return [name, member === '' ? null : known ? coerce(member, known) : member];
+    });
+    return Object.fromEntries(members);
+  }
   const kind = schemaKind(schema);
   if (kind === 'list' && typeof value === 'string')
     return value
@@ -210,9 +222,9 @@ export const coerce = (value: unknown, schema: z.core.$ZodType): unknown => {
 
 export type AttributeKind = 'boolean' | 'integer' | 'list' | 'object' | 'enum' | 'text';
 
-/** Returns the type of value that a setting holds, ignoring nullable. */
+/** Returns the type of value that a setting holds, ignoring nullable and the default. */
 export const schemaKind = (schema: z.core.$ZodType): AttributeKind => {
-  if (schema instanceof z.ZodNullable) return schemaKind(schema.unwrap());
+  if (schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) return schemaKind(schema.unwrap());
   if (schema instanceof z.ZodBoolean) return 'boolean';
   if (schema instanceof z.ZodNumber) return 'integer';
   if (schema instanceof z.ZodArray) return 'list';
