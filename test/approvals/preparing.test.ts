@@ -23,7 +23,7 @@ const openReview = async () => {
   const made = await app()
     .as(people.owner)
     .post(`${path}/merge_requests`, { source_branch: 'feature', target_branch: 'main', title: 'Add a file' });
-  expect(made).toMatchObject({ status: 201, body: { detailed_merge_status: 'preparing', sha: null } });
+  expect(made).toMatchObject({ status: 201, body: { detailed_merge_status: 'preparing', sha: head } });
   return { project, head, id: made.body.id as number, at: `${path}/merge_requests/1`, ada, bob };
 };
 

@@ -129,6 +129,7 @@ describe('pipelines', () => {
         details_path: `/${project.path_with_namespace}/-/pipelines/${pipeline.id}`,
       },
     });
+    expect((await fetch(new URL(body.detailed_status.favicon, app().url))).status).toBe(200);
     expect((await owner.get(`${path}/pipelines/latest`)).body.id).toBe(pipeline.id);
     expect((await owner.get(`${path}/pipelines/latest?ref=none`)).status).toBe(403);
     const other = await makeScene(app());

@@ -75,7 +75,10 @@ describe('auto-merge', () => {
     const { owner, at } = await makeMergeRequest(app());
     await owner.put(at, { title: 'Draft: Later' });
     expect((await owner.put(`${at}/merge`)).status).toBe(405);
-    expect(await owner.put(`${at}/merge`, { auto_merge: true })).toMatchObject({
+    const neither = { auto_merge: false, merge_when_pipeline_succeeds: false };
+    expect((await owner.put(`${at}/merge`, neither)).status).toBe(405);
+    const old = { auto_merge: false, merge_when_pipeline_succeeds: true };
+    expect(await owner.put(`${at}/merge`, old)).toMatchObject({
       status: 200,
       body: { state: 'opened', detailed_merge_status: 'draft_status' },
     });

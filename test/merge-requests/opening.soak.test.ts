@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { defaultMessages } from '#domains/merge-requests/merging/default-messages.ts';
 import { getMergeRequest } from '#domains/merge-requests/queries.ts';
 import { toMergeRequest } from '#domains/merge-requests/record.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -82,6 +83,7 @@ describe('opening a merge request', () => {
       author: { id: people.owner.id },
       merge_status: 'checking',
       detailed_merge_status: 'preparing',
+      sha: head,
       diff_refs: null,
       changes_count: null,
       prepared_at: null,
@@ -379,14 +381,24 @@ describe('a merge request that changes while it is deleted or shown', () => {
     const seen = await getProject(ctx, { id: project.id });
     const row = await getMergeRequest(ctx, seen, 1);
     await app().settle();
-    const shown = { ...row, merge_status: 'preparing' as const, diff_head_sha: null, prepared_at: null };
+    const shown = { ...row, merge_status: 'preparing' as const, prepared_at: null };
     expect(await toMergeRequest(ctx, seen, shown, { firstContribution: false })).toMatchObject({
       detailed_merge_status: 'preparing',
-      sha: null,
       diff_refs: null,
       changes_count: null,
     });
     expect((await owner.get(`${path}/merge_requests/1`)).body).toMatchObject({ detailed_merge_status: 'mergeable' });
+  });
+
+  it('has no messages of a merge until the commit of a fork has arrived', async () => {
+    const { owner, path, project, people } = await makeBranches();
+    await opened(owner, path);
+    await app().settle();
+    const ctx = app().context(people.owner);
+    const seen = await getProject(ctx, { id: project.id });
+    const row = await getMergeRequest(ctx, seen, 1);
+    expect(await defaultMessages(ctx, seen, row)).toMatchObject({ squash: 'Add a file' });
+    expect(await defaultMessages(ctx, seen, { ...row, diff_head_sha: 'a'.repeat(40) })).toBeNull();
   });
 
   it('names labels in the refusal of a label', async () => {

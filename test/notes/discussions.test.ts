@@ -48,7 +48,6 @@ describe.each([
             noteable_iid: 1,
             resolvable: type === 'MergeRequest',
             resolved: false,
-            position: null,
             suggestions: [],
           },
         ],

@@ -60,7 +60,6 @@ describe('comments on commits', () => {
         noteable_type: 'Commit',
         noteable_id: null,
         commit_id: sha,
-        position: null,
         action: 'create',
         url: expect.stringMatching(`^${web}/-/commit/${sha}#note_\\d+$`),
       },

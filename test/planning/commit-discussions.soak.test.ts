@@ -42,7 +42,6 @@ describe('discussions on commits', () => {
             project_id: project.id,
             discussion_id: begun.body.id,
             resolvable: false,
-            position: null,
           }),
         ],
       },

@@ -51,7 +51,7 @@ const detailedStatusRecord = z
     has_details: z.boolean(),
     details_path: z.string(),
     illustration: z.null(),
-    favicon: z.null(),
+    favicon: z.string(),
   })
   .meta({ id: 'DetailedStatus' });
 
@@ -113,9 +113,9 @@ export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.outp
     coverage: coverage === null ? null : coverage.toFixed(2),
     detailed_status: {
       ...detailedStatus(statusOf(row), pipelinePath(row), summary?.has_warnings),
-      // There are no pages with illustrations.
+      // There are no pages with illustrations, and one icon for all.
       illustration: null,
-      favicon: null,
+      favicon: '/favicon.ico',
     },
   };
 };

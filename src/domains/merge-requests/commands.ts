@@ -28,7 +28,7 @@ import { requestPipelineForTarget } from './pipelines/of-target.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { refreshMergeRequest } from './versions/versions.ts';
+import { headOf, refreshMergeRequest } from './versions/versions.ts';
 import { withdrawAll } from './withdrawing.ts';
 
 /** Attributes for Developers of the target project. For other callers they are ignored, as v4 clients expect. */
@@ -112,6 +112,7 @@ export const createMergeRequest = async (
   requireOtherBranch(ends);
   const allow_collaboration =
     input.allow_collaboration === true && (await mayCollaborate(ctx, source, seenTarget, source_branch));
+  const head = await headOf(ctx, ends);
   const opened = await ctx.transaction(async (tx) => {
     // Roles may have been lost since the check above.
     const target = await lockEnds(tx, source, seenTarget);
@@ -138,6 +139,8 @@ export const createMergeRequest = async (
         approvals_before_merge:
           target.access_level >= MAINTAINER || ctx.actor.isAdmin ? (review.approvals_before_merge ?? null) : null,
         merge_status: 'preparing',
+        // Tools merge or approve by the `sha` of the answer. The version of it follows.
+        diff_head_sha: head?.oid ?? null,
         discussion_locked: review.discussion_locked ?? null,
         time_estimate: review.time_estimate ?? 0,
       })

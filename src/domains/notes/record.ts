@@ -31,7 +31,8 @@ export const noteRecord = z
     confidential: z.boolean(),
     internal: z.boolean(),
     commit_id: z.string().nullable(),
-    position: z.unknown(),
+    /** Only of comments on a diff, because strict clients refuse null. */
+    position: z.unknown().optional(),
     suggestions: z.array(suggestionRecord),
     /** The changes by the quick actions of a new comment. Empty later. */
     commands_changes: z.record(z.string(), z.unknown()),
@@ -80,7 +81,7 @@ export const toNotes = async (
     confidential: note.confidential,
     internal: note.confidential,
     commit_id: note.commit_id,
-    position: note.position,
+    ...(note.position === null ? {} : { position: note.position }),
     suggestions: suggestions.get(note.id) ?? [],
     commands_changes: {},
   }));

@@ -16,6 +16,8 @@ export const defaultMessages = async (
   const start = await git.resolve(project.disk_path, branchRef(row.target_branch));
   const head = row.diff_head_sha;
   if (start === null || head === null || ctx.actor.userId === null) return null;
+  // The commits of a fork arrive with the first version. Those of an archive may never.
+  if ((await git.readCommits(project.disk_path, [head])).length === 0) return null;
   const range = { from: head, not: [start] };
   const commits = await git.listCommits(project.disk_path, { ...range, limit: MAX_COMMITS });
   const oldest = await oldestOf(ctx, project, range, commits);

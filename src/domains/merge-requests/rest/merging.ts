@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boolean, exclusive, text } from '#rest/params.ts';
+import { boolean, text } from '#rest/params.ts';
 import { type Route, route } from '#rest/route.ts';
 import { cancelAutoMerge } from '../merging/auto-merge.ts';
 import { mergeMergeRequest } from '../merging.ts';
@@ -32,16 +32,15 @@ export const mergingRoutes = [
       sha: text({ max: 64 }).optional(),
       should_remove_source_branch: boolean().optional(),
       merge_when_pipeline_succeeds: boolean().optional(),
-      /** The present name of `merge_when_pipeline_succeeds`. */
+      /** The present name of `merge_when_pipeline_succeeds`. Clients for servers of all ages send both. */
       auto_merge: boolean().optional(),
     },
-    rules: [exclusive('merge_when_pipeline_succeeds', 'auto_merge')],
     response: mergeRequestRecord,
     run: async (ctx, { id, merge_request_iid, auto_merge, merge_when_pipeline_succeeds, ...input }) => {
       const { project, row } = await findMergeRequest(ctx, id, merge_request_iid);
       const merged = await mergeMergeRequest(ctx, project, row, {
         ...input,
-        auto_merge: auto_merge ?? merge_when_pipeline_succeeds,
+        auto_merge: auto_merge || merge_when_pipeline_succeeds,
       });
       return wholeRecord(ctx, project, merged);
     },
