@@ -143,6 +143,21 @@ describe('searching', () => {
     expect((await admin().get(`/users?search=${'x'.repeat(256)}`)).status).toBe(400);
     expect((await admin().get('/users?search=a%00b')).status).toBe(400);
   });
+
+  it('finds names that have each of several words, in any order', async () => {
+    const user = await app().make.user({ username: 'wordy_one', name: 'Maria del Carmen Quintero' });
+    const other = await app().make.user({ username: 'quintero-maria', name: 'Someone' });
+    const found = (words: string) => ids(`search=${encodeURIComponent(words)}`);
+    expect(await found('maria QUINTERO')).toEqual([other.id, user.id]);
+    expect(await found('  quintero   del ')).toEqual([user.id]);
+    expect(await found('el in ca')).toEqual([user.id]);
+    // All words are in the name, or all in the user name.
+    expect(await found('wordy carmen')).toEqual([]);
+    expect(await found('maria quintana')).toEqual([]);
+    const many = 'm a r i d e l c n q u';
+    expect(await found(many)).toEqual([]);
+    expect(await found(many.slice(0, 15))).toContain(user.id);
+  });
 });
 
 describe('the order', () => {

@@ -200,14 +200,20 @@ export const userDetailsByIds = async (
 };
 
 /**
- * How to find users by part of a name or user name, or by a whole address. The address is the public one; for
+ * How to find users by parts of a name or user name, or by a whole address. A name matches if it has each word of the
+ * term, in any order. The address is the public one; for
  * administrators it may also be the primary one or any confirmed one. A public address is always one of those, so the
  * lookup uses their unique indexes. The trigram index of names needs three letters.
  */
-const usersContaining = (actor: Actor, term: string): TermSearch => {
-  const pattern = containing(term);
-  const named = (alias: string) =>
-    sql<boolean>`(${sql.ref(`${alias}.username`)} ilike ${pattern} or ${sql.ref(`${alias}.name`)} ilike ${pattern})`;
+const usersContaining = (actor: Actor, given: string): TermSearch => {
+  const term = given.trim();
+  const words = wordsOf(term);
+  const has = (column: string) =>
+    sql.join(
+      words.map((word) => sql<boolean>`${sql.ref(column)} ilike ${containing(word)}`),
+      sql` and `,
+    );
+  const named = (alias: string) => sql<boolean>`(${has(`${alias}.username`)} or ${has(`${alias}.name`)})`;
   const shown = actor.isAdmin ? sql`true` : sql`lower(users.public_email) = lower(${term})`;
   const orAddressed = (condition: RawBuilder<boolean>) =>
     isAddress(term)
@@ -219,11 +225,19 @@ const usersContaining = (actor: Actor, term: string): TermSearch => {
     table: 'users',
     contains: orAddressed(named('users')),
     found: orAddressed(
-      term.length < 3
+      words.every((word) => word.length < 3)
         ? named('users')
         : sql<boolean>`users.id = any (array(select u.id from users u where ${named('u')}))`,
     ),
   };
+};
+
+/** More words cost too much: such a term is looked for as a whole. */
+const MOST_WORDS = 8;
+
+const wordsOf = (term: string): readonly string[] => {
+  const words = [...new Set(term.split(/\s+/))];
+  return words.length > MOST_WORDS ? [term] : words;
 };
 
 const isAddress = (term: string): boolean => term.includes('@');
@@ -235,7 +249,7 @@ export interface UserFilter {
   readonly username?: string | undefined;
   readonly usernames?: readonly string[] | undefined;
   readonly ids?: readonly number[] | undefined;
-  /** Part of a name or user name, or a whole email address: the public one, or any one for administrators. */
+  /** Words of a name or user name, or a whole email address: the public one, or any one for administrators. */
   readonly search?: string | undefined;
   readonly active?: boolean | undefined;
   readonly blocked?: boolean | undefined;
