@@ -180,7 +180,10 @@ describe('POST /groups', () => {
     const body = { name: 'mine', path: 'mine' };
     expect((await app().anonymous.post('/groups', body)).status).toBe(401);
     expect((await as(await make.user({ can_create_group: false })).post('/groups', body)).status).toBe(403);
-    expect((await as(await make.user({ external: true })).post('/groups', body)).status).toBe(403);
+    const external = as(await make.user({ external: true }));
+    expect((await external.post('/groups', body)).status).toBe(403);
+    expect((await external.get('/user')).body.can_create_group).toBe(false);
+    expect((await external.graphql('{ currentUser { canCreateGroup } }')).data.currentUser.canCreateGroup).toBe(false);
     expect((await as(await make.user(), ['read_api']).post('/groups', body)).status).toBe(403);
     const hidden = await make.group();
     const answer = await as(await make.user()).post('/groups', { ...body, parent_id: hidden.id });

@@ -7,6 +7,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Settings } from '#domains/settings/registry.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import { moveServiceAccounts } from '#domains/users/bots.ts';
+import { createsGroups } from '#domains/users/model.ts';
 import { getUser } from '#domains/users/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
@@ -291,7 +292,7 @@ const requireTopLevel = async (ctx: Context): Promise<void> => {
   if (ctx.actor.isAdmin) return;
   if (ctx.actor.userId === null) throw unauthenticated();
   const user = await getUser(ctx, ctx.actor.userId);
-  if (!user.can_create_group || user.external) throw forbidden();
+  if (!createsGroups(user)) throw forbidden();
 };
 
 /** Checks that the source of file templates is a project in the group that the caller can see. */

@@ -5,6 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { commitEmail } from './commit-email.ts';
 import {
   avatarUrl,
+  createsGroups,
   isBot,
   isLocked,
   localTime,
@@ -218,7 +219,7 @@ builder.interfaceType(UserRef, {
       timezone: text('self', (row) => row.timezone),
       preferredLanguage: text('self', (row) => row.preferred_language),
       firstDayOfWeek: number('self', (row) => row.first_day_of_week),
-      canCreateGroup: flag('self', (row) => row.can_create_group),
+      canCreateGroup: flag('self', createsGroups),
       canCreateProject: t.boolean({
         nullable: true,
         resolve: (user, _args, ctx) =>

@@ -107,6 +107,10 @@ export const INTERNAL_TYPES: readonly string[] = ['ghost', 'support_bot'];
 /** Whether the account is internal to the hub. Internal accounts cannot be closed. */
 export const isInternal = (user: { readonly user_type: string }): boolean => INTERNAL_TYPES.includes(user.user_type);
 
+/** Whether the user may create top-level groups. Administrators may without it. */
+export const createsGroups = (user: { readonly can_create_group: boolean; readonly external: boolean }): boolean =>
+  user.can_create_group && !user.external;
+
 export const isBot = (user: { readonly user_type: string }): boolean => BOTS.has(user.user_type);
 
 /** Whether the account is temporarily locked after too many wrong passwords. */

@@ -4,7 +4,7 @@ import type { Context } from '#platform/context.ts';
 import { isoDate, isoTime } from '#platform/time.ts';
 import { text } from '#rest/params.ts';
 import { commitEmail } from './commit-email.ts';
-import { avatarUrl, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
+import { avatarUrl, createsGroups, isBot, isLocked, localTime, userWebUrl, workInformation } from './model.ts';
 import { type UserView, userView, viewIncludes } from './policy.ts';
 import { type UserDetails, type UserRow, type UserSummary, userDetailsByIds, userSummariesByIds } from './queries.ts';
 
@@ -199,7 +199,7 @@ const toCurrentUserRecord = async (ctx: Context, user: UserRow, details: UserDet
   identities: details.identities.map(({ provider, extern_uid, saml_provider_id }) =>
     provider === 'group_saml' ? { provider, extern_uid, saml_provider_id } : { provider, extern_uid },
   ),
-  can_create_group: user.can_create_group,
+  can_create_group: createsGroups(user),
   can_create_project: details.personal_projects < user.projects_limit,
   two_factor_enabled: user.two_factor_enabled,
   external: user.external,
