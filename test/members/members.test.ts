@@ -341,6 +341,24 @@ describe('lists of members', () => {
     expect([page.body.length, page.headers.get('x-total')]).toEqual([2, '6']);
   });
 
+  it('show the newest of equal memberships of one person, in whichever direction they are read', async () => {
+    let inner = group;
+    for (let depth = 0; depth < 6; depth++) inner = await app().make.group({ parent_id: inner.id }, owner);
+    const place = await app().make.project({ namespace_id: inner.id }, owner);
+    const later = await app().make.user();
+    await app().make.groupMember(group, later, 30);
+    const read = async (page: string) => {
+      const { data } = await app().as(owner).graphql(`{ project(fullPath: "${place.path_with_namespace}") {
+        projectMembers(${page}) { nodes { group { fullPath } } pageInfo { endCursor } } } }`);
+      return data.project.projectMembers;
+    };
+    const newest = [{ group: { fullPath: inner.full_path } }];
+    expect((await read('first: 1')).nodes).toEqual(newest);
+    const { endCursor } = (await read('first: 2')).pageInfo;
+    expect((await read(`first: 1, before: "${endCursor}"`)).nodes).toEqual(newest);
+    expect((await read(`last: 1, before: "${endCursor}"`)).nodes).toEqual(newest);
+  });
+
   it('include the owner of a personal project', async () => {
     const { make } = app();
     const own = await make.project({}, owner);

@@ -175,7 +175,10 @@ const memberStatement = (ctx: Context, place: SourceSql, filter: MemberFilter): 
   };
 };
 
-/** Returns everyone found by one of the relations, once each: by the highest level, then by the nearest relation. */
+/**
+ * Returns everyone found by one of the relations, once each: by the highest level, then by the nearest relation. Of
+ * equal memberships it is the newest, so that every page shows the same one.
+ */
 const membersOf = (ctx: Context, place: SourceSql, relations: readonly MemberRelation[]): RawBuilder<unknown> => {
   const wanted = new Set(relations);
   const parts: RawBuilder<unknown>[] = [];
@@ -197,7 +200,7 @@ const membersOf = (ctx: Context, place: SourceSql, relations: readonly MemberRel
   if (parts.length === 0) parts.push(sql`select ${COLUMNS}, 0 as distance from members m where false`);
   return sql`(select distinct on (user_id) * from (${sql.join(parts, sql` union all `)}) each
     where user_id is not null
-    order by user_id, access_level desc, distance, expires_at desc nulls first) found`;
+    order by user_id, access_level desc, distance, expires_at desc nulls first, id desc) found`;
 };
 
 /** The owner of a personal namespace is the Owner of its projects, without a membership. */
