@@ -1,4 +1,11 @@
-import { type ExecutionResult, GraphQLError, getArgumentValues, type ValidatedExecutionArgs } from 'graphql';
+import {
+  type ExecutionResult,
+  GraphQLError,
+  getArgumentValues,
+  getNamedType,
+  isObjectType,
+  type ValidatedExecutionArgs,
+} from 'graphql';
 import type { Actor, Context } from '#platform/context.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { LiveFilter } from '#platform/event-log/read.ts';
@@ -11,7 +18,7 @@ import { limitError } from './limits.ts';
 import { type LiveSink, Member, type Viewer } from './live-member.ts';
 import { Rechecks } from './live-rechecks.ts';
 import { type Shape, shapeOf } from './live-shape.ts';
-import { findLiveField, type LiveField, positionOf } from './subscription.ts';
+import { eventCursor, findLiveField, type LiveField, positionOf } from './subscription.ts';
 
 /** Returns the indexes of the viewers who may see the event now. Called once per event for all of them. */
 export type RightsCheck = (viewers: readonly Actor[], event: EventRow) => Promise<ReadonlySet<number>>;
@@ -40,6 +47,8 @@ interface Group {
   readonly args: Readonly<Record<string, unknown>>;
   readonly prepared: Prepared;
   readonly bound: ValidatedExecutionArgs;
+  /** Whether results name the cursor in their extensions, because the type of the payload has no field for it. */
+  readonly namesCursor: boolean;
   readonly members: Set<Member>;
   tail: Promise<void>;
   queued: number;
@@ -122,7 +131,9 @@ export class LiveHub {
     if (typeof release === 'string') return new Refused([limitError(release)]);
     // No await below: no event may pass between reading the head and joining the group.
     const viewer = this.#viewerOf(ctx.actor);
-    const group = this.#groupOf({ prepared, shape, field, filter, args, bound, viewer });
+    const type = getNamedType(definition.type);
+    const namesCursor = !(isObjectType(type) && type.getFields().cursor);
+    const group = this.#groupOf({ prepared, shape, field, filter, args, bound, namesCursor, viewer });
     const head = feed.head();
     // `after` may be ahead of `head`, because another process can be slightly ahead of this one.
     const from = Math.max(head, after ?? 0);
@@ -235,6 +246,7 @@ export class LiveHub {
         contextValue: ctx,
         rootValue: payload,
       });
+      if (group.namesCursor) result = { ...result, extensions: { ...result.extensions, cursor: eventCursor(event) } };
     } catch (error) {
       result = { errors: [maskError(error, ctx)] };
     }
@@ -286,7 +298,7 @@ export class LiveHub {
   }
 
   #groupOf(
-    wanted: Pick<Group, 'prepared' | 'field' | 'filter' | 'args' | 'bound'> & { shape: Shape; viewer: Viewer },
+    wanted: Pick<Group, 'prepared' | 'field' | 'filter' | 'args' | 'bound' | 'namesCursor'> & { shape: Shape; viewer: Viewer },
   ): Group {
     const { shape, viewer, ...rest } = wanted;
     const variables = Object.entries(rest.bound.variableValues.coerced).filter(

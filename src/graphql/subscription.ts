@@ -35,7 +35,8 @@ export const findLiveField = (name: string): LiveField | null => fields.get(name
 
 /**
  * Declares a subscription fed by the event log. The argument `after` (a cursor from an earlier payload) is added. The
- * payload type has `cursor: String!`. Most types spread `updateFields(t)`, and their payloads `updateOf(event)`.
+ * payload type has `cursor: String!`. Most types spread `updateFields(t)`, and their payloads `updateOf(event)`. Results
+ * of a type without that field, such as a pipeline, have the cursor in their extensions.
  *
  *     subscriptionField('projectExportUpdated', {
  *       type: ProjectExportUpdate,
@@ -63,7 +64,10 @@ export function subscriptionField(name: string, options: SubscriptionOptions<Inp
       nullable: true,
       args: {
         ...options.args(t.arg),
-        after: t.arg.string({ description: 'The cursor of the last payload received. Later events are sent first.' }),
+        after: t.arg.string({
+          description:
+            'The cursor of the last payload received, or `extensions.cursor` of its result. Later events are sent first.',
+        }),
       },
       subscribe: () => {
         throw new Error('subscriptions are run by live.ts');

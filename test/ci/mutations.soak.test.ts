@@ -156,18 +156,20 @@ describe('subscriptions', () => {
   it('follow jobs and pipelines, for those who may see them', async () => {
     const { owner, project, client, gid, id, jobId, finish, stranger } = await scene();
     const build = await jobId(id, 'build');
-    const follow = async (field: string, args: string) => {
+    const follow = async (field: string, args: string, after = START) => {
       const sse = createClient({
         url: `${app().url}/api/graphql`,
         headers: await app().as(owner).headers(),
         retryAttempts: 0,
       });
       const statuses: string[] = [];
+      const cursors: unknown[] = [];
       sse.subscribe<Record<string, { id: string; status: string }>>(
-        { query: `subscription { ${field}(${args}, after: "${START}") { id status } }` },
+        { query: `subscription { ${field}(${args}, after: "${after}") { id status } }` },
         {
-          next: ({ data, errors }) => {
+          next: ({ data, errors, extensions }) => {
             statuses.push(data?.[field]?.status ?? JSON.stringify(errors));
+            cursors.push(extensions?.cursor);
           },
           error: (error) => {
             statuses.push(String(error));
@@ -176,17 +178,21 @@ describe('subscriptions', () => {
         },
       );
       closing.push(() => sse.dispose());
-      return statuses;
+      return { statuses, cursors };
     };
     const job = await follow('ciJobStatusUpdated', `jobId: "${jobGid(build)}"`);
     const pipeline = await follow('ciPipelineStatusUpdated', `pipelineId: "${gid}"`);
     const all = await follow('ciPipelineStatusesUpdated', `projectId: "gid://gitlab/Project/${project.id}"`);
     await finish(id, 'build');
-    await until('the end of the job', () => job.at(-1) === 'SUCCESS');
+    await until('the end of the job', () => job.statuses.at(-1) === 'SUCCESS');
     await mutate(client, 'pipelineCancel', { id: gid });
     await until('the end of the pipeline', () =>
-      [pipeline, all].every((each) => each.at(-1) === 'CANCELED' || each.at(-1) === 'SUCCESS'),
+      [pipeline, all].every(({ statuses }) => statuses.at(-1) === 'CANCELED' || statuses.at(-1) === 'SUCCESS'),
     );
+    // The cursor of a result leads to those after it.
+    const resumed = await follow('ciJobStatusUpdated', `jobId: "${jobGid(build)}"`, String(job.cursors[0]));
+    await until('the later results', () => resumed.cursors.at(-1) === job.cursors.at(-1));
+    expect([job.cursors.length > 1, resumed.cursors]).toEqual([true, job.cursors.slice(1)]);
     for (const field of [
       `ciJobStatusUpdated(jobId: "${jobGid(build)}")`,
       `ciPipelineStatusUpdated(pipelineId: "${gid}")`,
