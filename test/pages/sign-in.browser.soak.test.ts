@@ -72,6 +72,27 @@ describeInBrowser('the sign-in pages in a browser', () => {
     });
   }
 
+  it('fits the screen with names without spaces', async () => {
+    const user = await makePerson(app());
+    const username = `${user.username}-${'x'.repeat(200)}`.slice(0, 200);
+    expect((await app().as(app().root).put(`/users/${user.id}`, { username })).status).toBe(200);
+    const token = { name: 'y'.repeat(200), scopes: ['read_api'] };
+    expect((await app().as(app().root).post(`/users/${user.id}/personal_access_tokens`, token)).status).toBe(201);
+    const { page } = await browser.open({ baseURL: app().url });
+    await page.goto('/users/sign_in');
+    await page.getByLabel('User name').fill(username);
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('navigation', { name: 'Account' }).waitFor();
+    for (const width of [320, 1280]) {
+      await page.setViewportSize({ width, height: 640 });
+      for (const path of ['/', '/-/user_settings/personal_access_tokens']) {
+        await page.goto(path);
+        expect([path, await page.evaluate(() => document.documentElement.scrollWidth)]).toEqual([path, width]);
+      }
+    }
+  });
+
   it('fits a narrow screen and has large enough touch targets', async () => {
     const user = await makePerson(app());
     const { page } = await browser.open({ baseURL: app().url, viewport: { width: 320, height: 640 } });
