@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { useApp } from '../support/app.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { commit, lines, makeReview } from './support.ts';
 
 const app = useApp();
@@ -50,6 +52,29 @@ describe('draft notes', () => {
     expect((await owner.delete(one)).status).toBe(204);
     expect((await owner.get(one)).status).toBe(404);
     expect((await owner.get(`${at}/notes`)).body).toEqual([]);
+  });
+
+  it('are published as they are by then, if they are changed at the same moment', async () => {
+    const { owner, drafts, at } = await setUp();
+    const { id } = (await owner.post(drafts, { note: 'old' })).body;
+    await owner.post(drafts, { note: 'other' });
+    await app().settle();
+    for (const path of [`${drafts}/${id}/publish`, `${drafts}/bulk_publish`]) {
+      const again = path.includes('bulk') ? (await owner.post(drafts, { note: 'old' })).body.id : id;
+      await app().settle();
+      const published = await app()
+        .hub.services.db.transaction()
+        .execute(async (trx) => {
+          await sql`update draft_notes set note = 'new', updated_at = now() where id = ${again}`.execute(trx);
+          const answer = path.includes('bulk') ? owner.post(path) : owner.put(path);
+          await untilBlocked(app());
+          return { answer };
+        });
+      expect((await published.answer).status).toBe(204);
+    }
+    const { body } = await owner.get(`${at}/notes?sort=asc`);
+    expect(body.map(({ body }: { readonly body: string }) => body)).toEqual(['new', 'other', 'new']);
+    expect((await owner.get(drafts)).body).toEqual([]);
   });
 
   it('begin the review of a reviewer, and end it when they are published', async () => {

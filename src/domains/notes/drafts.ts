@@ -5,7 +5,7 @@ import { requireUser } from '#domains/users/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { DraftNotes } from '#platform/db/tables.ts';
-import { badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
+import { badRequest, conflict, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
 import { type PreparedNote, prepareNote, readBody, writeNote } from './commands.ts';
 import { findDiscussionStart } from './discussions.ts';
 import type { Noteable } from './noteable.ts';
@@ -111,7 +111,7 @@ export const updateDraftNote = async (
   input: Partial<DraftText>,
 ): Promise<DraftNoteRow> => {
   requireCreateNote(ctx, noteable, false);
-  const note = input.note === undefined ? draft.note : await readDraft(ctx, noteable, input.note);
+  const note = input.note === undefined ? undefined : await readDraft(ctx, noteable, input.note);
   if (input.position && draft.discussion_id !== null) throw badRequest('a reply has the position of its discussion');
   const place = await placeIn(ctx, noteable, { ...input, commit_id: draft.commit_id ?? undefined });
   const row = await ctx.transaction((tx) =>
@@ -166,7 +166,7 @@ const readDraft = async (ctx: Context, noteable: Noteable, text: string): Promis
 
 /** Turns one draft note into a comment, and runs its quick actions. @throws DomainError as `createNote`, `quickActionsIn` */
 export const publishDraftNote = (ctx: Context, noteable: Noteable, draft: DraftNoteRow): Promise<void> =>
-  publish(ctx, noteable, [draft]);
+  publish(ctx, noteable, [draft], () => draftsOf(ctx, noteable).where('id', '=', draft.id).execute());
 
 /**
  * Turns all of the caller's draft notes into comments, all or none, and runs their quick actions. A reviewer who has given
@@ -175,46 +175,77 @@ export const publishDraftNote = (ctx: Context, noteable: Noteable, draft: DraftN
  * @throws DomainError as `createNote`, `quickActionsIn`
  */
 export const publishDraftNotes = async (ctx: Context, noteable: Noteable): Promise<void> => {
-  const drafts = await draftsOf(ctx, noteable).orderBy('id').limit(MAX_DRAFTS).execute();
-  await publish(ctx, noteable, drafts, async (tx) => {
+  const read = () => draftsOf(ctx, noteable).orderBy('id').limit(MAX_DRAFTS).execute();
+  await publish(ctx, noteable, await read(), read, async (tx) => {
     const { project, mergeRequest } = noteable;
     if (mergeRequest) await markReview(tx, project, mergeRequest, 'reviewed');
   });
 };
 
+const MAX_ATTEMPTS = 3;
+
+/** Publishes the drafts. If one is changed meanwhile, reads them again, because the change must not be lost. */
 const publish = async (
   ctx: Context,
   noteable: Noteable,
   drafts: readonly DraftNoteRow[],
+  readAgain: () => Promise<readonly DraftNoteRow[]>,
   after: (tx: Tx) => Promise<void> = async () => undefined,
 ): Promise<void> => {
   requireCreateNote(ctx, noteable, false);
-  const prepared: { draft: DraftNoteRow; note: PreparedNote | null }[] = [];
+  let current = drafts;
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+    if (await publishAsRead(ctx, noteable, current, after)) return;
+    current = await readAgain();
+  }
+  throw conflict('A draft note was changed at the same time; try again');
+};
+
+/** Returns false, and publishes nothing, if a draft is no longer as it was read. */
+const publishAsRead = async (
+  ctx: Context,
+  noteable: Noteable,
+  drafts: readonly DraftNoteRow[],
+  after: (tx: Tx) => Promise<void>,
+): Promise<boolean> => {
+  const prepared = new Map<number, PreparedNote | null>();
   for (const draft of drafts) {
     const { text, actions } = takeQuickActions(draft.note, 'merge_request');
     // A draft of nothing but quick actions leaves no comment.
     const isText = text !== '' || actions.length === 0;
-    prepared.push({ draft, note: isText ? await preparedNote(ctx, noteable, { ...draft, note: text }) : null });
+    prepared.set(draft.id, isText ? await preparedNote(ctx, noteable, { ...draft, note: text }) : null);
   }
-  await ctx.transaction(async (tx) => {
-    for (const { draft, note } of prepared) {
-      if (!(await take(tx, draft))) continue;
+  return ctx.transaction(async (tx) => {
+    const taken = await take(tx, drafts);
+    if (!taken) return false;
+    for (const draft of taken) {
       // Read here, because an earlier draft may have changed the people or the caller's rights.
       const quick = await quickActionsIn(tx, noteable, draft.note);
       if (quick) await applyQuickActions(tx, noteable, quick);
+      const note = prepared.get(draft.id);
       const discussionId = note ? (await writeNote(tx, noteable, note)).discussion_id : draft.discussion_id;
       if (draft.resolve_discussion && discussionId !== null && canResolve(tx, noteable)) {
         await setResolved(tx, noteable, { discussionIds: [discussionId] }, true);
       }
     }
     await after(tx);
+    return true;
   });
 };
 
-/** If two requests race, one publishes the draft. */
-const take = async (tx: Tx, { id }: DraftNoteRow): Promise<boolean> => {
-  const { numDeletedRows } = await tx.db.deleteFrom('draft_notes').where('id', '=', id).executeTakeFirstOrThrow();
-  return numDeletedRows > 0n;
+/**
+ * Deletes the drafts, and returns those that were still there: if two requests race, one publishes a draft. Returns null,
+ * and deletes none, if one has been changed.
+ */
+const take = async (tx: Tx, drafts: readonly DraftNoteRow[]): Promise<readonly DraftNoteRow[] | null> => {
+  const ids = drafts.map(({ id }) => id);
+  const { rows } = await sql<{ id: number; updated_at: string }>`
+    select id, updated_at from draft_notes where id = any (${ids}::bigint[]) order by id for update`.execute(tx.db);
+  const versions = new Map(rows.map(({ id, updated_at }) => [id, updated_at]));
+  const left = drafts.filter(({ id }) => versions.has(id));
+  if (left.some(({ id, updated_at }) => versions.get(id) !== updated_at)) return null;
+  await sql`delete from draft_notes where id = any (${left.map(({ id }) => id)}::bigint[])`.execute(tx.db);
+  return left;
 };
 
 const preparedNote = (ctx: Context, noteable: Noteable, draft: DraftNoteRow) => {
