@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { removeProject } from '#domains/projects/deletion.ts';
+import { getProject } from '#domains/projects/queries.ts';
 import { sealSource } from '#domains/transfers/downloading/source.ts';
 import { runExport } from '#domains/transfers/exporting/run.ts';
 import { runImport } from '#domains/transfers/importing/run.ts';
@@ -11,6 +13,7 @@ import { until } from '../support/until.ts';
 import { packProject } from './archive.ts';
 import { serveFile } from './archive-server.ts';
 import { useServers } from './git-server.ts';
+import { importArchive } from './support.ts';
 
 // No workers run here, because the tests run the jobs themselves.
 const app = useApp({ env: { MILLRACE_ROLE: 'web' } });
@@ -191,5 +194,33 @@ describe('an upload', () => {
       [`%"${key}"%`],
     );
     expect(rows).toHaveLength(1);
+  });
+});
+
+describe('an import', () => {
+  it.each([
+    ['an upload', `uploads/${'b'.repeat(32)}/note.txt`, 'uploads/'],
+    ['a kept file', `lfs-objects/${'c'.repeat(64)}`, 'kept/'],
+  ])('leaves no file if its project is deleted while %s is stored', async (_what, name, folder) => {
+    const owner = await app().make.user();
+    const { storage, db } = app().hub.services;
+    const sent = await packProject({}, { [name]: Buffer.from('content') });
+    const { body } = await importArchive(app(), owner, sent, { path: 'goes' });
+    const { id: importId } = await db
+      .selectFrom('project_imports')
+      .select('id')
+      .where('project_id', '=', body.id)
+      .executeTakeFirstOrThrow();
+    const before = await filesOf(folder);
+    const write = storage.write.bind(storage);
+    const spy = vi.spyOn(storage, 'write').mockImplementation(async (key, ...rest) => {
+      if (key.startsWith(folder))
+        await removeProject(app().context(), await getProject(app().context(), { id: body.id }));
+      return write(key, ...rest);
+    });
+    await runImport(app().context(), importId, run).catch(() => undefined);
+    expect(spy.mock.calls.filter(([key]) => key.startsWith(folder))).toHaveLength(1);
+    spy.mockRestore();
+    expect(await filesOf(folder)).toEqual(before);
   });
 });

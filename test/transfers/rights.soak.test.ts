@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { removeFailedProjects } from '#domains/transfers/importing/leftovers.ts';
 import { useApp } from '../support/app.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { packProject } from './archive.ts';
 import { downloadExport, importArchive, runImport } from './support.ts';
 
@@ -348,6 +349,24 @@ describe('an import', () => {
       [old, first, renamed, fresh].map(async ({ id }) => (await app().as(owner).get(`/projects/${id}`)).status),
     );
     expect(statuses).toEqual([200, 404, 200, 200]);
+  });
+
+  it('keeps the project of a failed import that is retried when it would be removed', async () => {
+    const owner = await app().make.user();
+    const { db } = app().hub.services;
+    const old = await app().make.project({}, owner);
+    const { id } = await runImport(app(), owner, Buffer.from('nothing'), { path: old.path, overwrite: 'true' });
+    const finished_at = sql<string>`now() - interval '25 hours'`;
+    await db.updateTable('project_imports').set({ finished_at }).where('project_id', '=', id).execute();
+    const { removal } = await db.transaction().execute(async (trx) => {
+      await trx.updateTable('project_imports').set({ status: 'scheduled' }).where('project_id', '=', id).execute();
+      const removal = removeFailedProjects(app().context());
+      await untilBlocked(app());
+      return { removal };
+    });
+    await removal;
+    expect((await app().as(owner).get(`/projects/${id}`)).status).toBe(200);
+    await db.updateTable('project_imports').set({ status: 'failed' }).where('project_id', '=', id).execute();
   });
 
   it('replaces a project only when it is complete', async () => {

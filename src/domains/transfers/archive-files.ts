@@ -50,6 +50,14 @@ export const takeFile = async (
     .onConflict((clash) => clash.columns(['project_id', 'name']).doUpdateSet({ size }))
     .execute();
   await ctx.services.storage.write(storage_key, content, { signal: ctx.signal });
+  const row = await ctx.db
+    .selectFrom('kept_files')
+    .select('id')
+    .where('project_id', '=', project_id)
+    .where('name', '=', name)
+    .executeTakeFirst();
+  // If the project was deleted meanwhile, its files were removed before this one was there.
+  if (!row) await ctx.services.storage.remove(storage_key);
   return null;
 };
 

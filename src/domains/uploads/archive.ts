@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Context } from '#platform/context.ts';
+import { brokenConstraint } from '#platform/db/failures.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { addToStatistics } from './commands.ts';
 import { type Address, safeName, uploadFolder } from './model.ts';
@@ -38,7 +39,7 @@ export const importUpload = async (
 ): Promise<void> => {
   const storage_key = uploadFolder('project', projectId) + secret;
   const { size } = await ctx.services.storage.write(storage_key, content, { signal: ctx.signal });
-  await ctx.transaction(async (tx) => {
+  const insertion = ctx.transaction(async (tx) => {
     const row = await tx.db
       .insertInto('uploads')
       .values({
@@ -53,5 +54,10 @@ export const importUpload = async (
       .returning('id')
       .executeTakeFirst();
     if (row) await addToStatistics(tx, projectId, size);
+  });
+  await insertion.catch(async (error: unknown) => {
+    // The project was deleted meanwhile, and its files were removed before this one was there.
+    if (brokenConstraint(error) === 'uploads_project_id_fkey') await ctx.services.storage.remove(storage_key);
+    throw error;
   });
 };
