@@ -164,7 +164,7 @@ describe('subscriptions', () => {
       });
       const statuses: string[] = [];
       const cursors: unknown[] = [];
-      sse.subscribe<Record<string, { id: string; status: string }>>(
+      sse.subscribe<Record<string, { id: string; status: string }>, { readonly cursor: string }>(
         { query: `subscription { ${field}(${args}, after: "${after}") { id status } }` },
         {
           next: ({ data, errors, extensions }) => {
