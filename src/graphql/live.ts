@@ -298,7 +298,10 @@ export class LiveHub {
   }
 
   #groupOf(
-    wanted: Pick<Group, 'prepared' | 'field' | 'filter' | 'args' | 'bound' | 'namesCursor'> & { shape: Shape; viewer: Viewer },
+    wanted: Pick<Group, 'prepared' | 'field' | 'filter' | 'args' | 'bound' | 'namesCursor'> & {
+      shape: Shape;
+      viewer: Viewer;
+    },
   ): Group {
     const { shape, viewer, ...rest } = wanted;
     const variables = Object.entries(rest.bound.variableValues.coerced).filter(

@@ -348,7 +348,9 @@ describe('lists of members', () => {
     const later = await app().make.user();
     await app().make.groupMember(group, later, 30);
     const read = async (page: string) => {
-      const { data } = await app().as(owner).graphql(`{ project(fullPath: "${place.path_with_namespace}") {
+      const { data } = await app()
+        .as(owner)
+        .graphql(`{ project(fullPath: "${place.path_with_namespace}") {
         projectMembers(${page}) { nodes { group { fullPath } } pageInfo { endCursor } } } }`);
       return data.project.projectMembers;
     };
