@@ -99,6 +99,14 @@ describe('mutations of pipelines', () => {
       client.graphql(`mutation { pipelineCreate(input: { ${input}, ${given} }) { errors } }`);
     expect((await create('ref: "nowhere"')).data.pipelineCreate.errors).toEqual(['Reference not found']);
     expect((await create('ref: "nowhere", async: true')).data.pipelineCreate.errors).toEqual(['Reference not found']);
+    // Who may not create pipelines gets an error of the whole mutation, also before a request is stored.
+    const reporter = await app().make.user();
+    await app().make.projectMember(project, reporter, 20);
+    for (const given of ['ref: "main"', 'ref: "main", async: true']) {
+      const query = `mutation { pipelineCreate(input: { ${input}, ${given} }) { errors } }`;
+      const refused = await app().as(reporter).graphql(query);
+      expect([given, refused.errors?.[0]?.extensions?.code]).toEqual([given, 'FORBIDDEN']);
+    }
     for (const name of ['pipelineCancel', 'pipelineRetry', 'pipelineDestroy']) {
       const hidden = await stranger.graphql(`mutation { ${name}(input: { id: "${gid}" }) { errors } }`);
       expect([name, hidden.errors?.[0]?.extensions?.code]).toEqual([name, 'NOT_FOUND']);

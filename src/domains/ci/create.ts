@@ -103,10 +103,10 @@ export const requirePipelines = (ctx: Context, project: ProjectRow): void => {
 /**
  * Finds what the pipeline is for, and checks that the caller may run it.
  *
- * @throws DomainError `invalid`; for the source `api` as `requireAbility`, as clients of that endpoint know it
+ * @throws DomainError `invalid`; for pipelines that a caller requests by itself (`api`, `web`) as `requireAbility`
  */
 export const authorisePipeline = async (ctx: Context, project: ProjectRow, wanted: NewPipeline): Promise<Target> => {
-  if (wanted.source === 'api') requireAbility(ctx, project, 'create_pipeline');
+  if (wanted.source === 'api' || wanted.source === 'web') requireAbility(ctx, project, 'create_pipeline');
   else requirePipelines(ctx, project);
   // Bridges forward variables of the CI file, which are limited with the file.
   const problem = wanted.bridge_job_id === undefined ? givenProblemOf(wanted.variables ?? [], MAX_VARIABLES) : null;

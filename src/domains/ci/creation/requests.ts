@@ -35,7 +35,7 @@ const requestInput = z.object({
  * Has a pipeline created in the background, for a caller who does not wait for its CI file to be read. Returns the id by
  * which the caller can follow it. Each call creates a pipeline of its own.
  *
- * @throws DomainError `invalid` if the caller may not run pipelines on the ref, or it does not exist
+ * @throws DomainError `invalid` if the caller may not run pipelines on the ref, or it does not exist; as `requireAbility`
  */
 export const requestPipeline = async (
   ctx: Context,
@@ -96,7 +96,9 @@ export const createRequestedPipeline = defineJob({
     try {
       const ctx = await contextFor(hub, user_id, project_id);
       const project = ctx && (await findProject(ctx, { id: project_id }));
-      if (!project) return await settle(hub, id, { error: 'Insufficient permissions to create a new pipeline' });
+      if (!project || !can(ctx, project, 'create_pipeline')) {
+        return await settle(hub, id, { error: 'Insufficient permissions to create a new pipeline' });
+      }
       const input = requestInput.parse(JSON.parse(openValue(hub, sealed_input)));
       const pipeline = await createPipeline(ctx, project, { ...wantedOf(input), key: `request:${id}` });
       await settle(hub, id, { pipeline_id: pipeline.id });
