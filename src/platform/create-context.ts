@@ -64,7 +64,7 @@ export const createContextFactory =
 
 const MAX_ATTEMPTS = 4;
 
-/** Retries the whole transaction with empty buffers after serialization failures and deadlocks. */
+/** Retries the whole transaction with empty buffers if it lost against another one. */
 const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
   for (let attempt = 1; ; attempt++) {
     const after: AfterEnd = { commit: [], rollback: [] };

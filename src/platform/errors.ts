@@ -124,3 +124,6 @@ export const tooManyRequests = (retryAfterSeconds: number) =>
   });
 
 const titleCase = (field: string) => field.charAt(0).toUpperCase() + field.slice(1).replaceAll('_', ' ');
+
+/** The message if something that a request names was deleted while the request was carried out. */
+export const ROW_GONE = 'something that the request names was deleted at the same moment; try again';

@@ -1,5 +1,5 @@
-import { isDatabaseAway } from '#platform/db/failures.ts';
-import { DomainError, type ErrorCode, type ErrorDetails } from '#platform/errors.ts';
+import { isDatabaseAway, isRowGone } from '#platform/db/failures.ts';
+import { DomainError, type ErrorCode, type ErrorDetails, ROW_GONE } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 
 /** An error of HTTP itself, with its status and body. Domains do not know these. */
@@ -115,6 +115,8 @@ export const answerError = (error: unknown): ErrorAnswer => {
       unexpected: false,
     };
   }
+  if (isRowGone(error))
+    return { status: 409, body: { message: `409 Conflict - ${ROW_GONE}` }, headers: {}, unexpected: true };
   if (code === DISK_FULL)
     return { status: 507, body: { message: '507 Insufficient Storage' }, headers: {}, unexpected: true };
   return { status: 500, body: { message: '500 Internal Server Error' }, headers: {}, unexpected: true };

@@ -35,9 +35,16 @@ export const isTransient = (error: unknown): boolean =>
   isDatabaseAway(error) ||
   (error instanceof Error && 'code' in error && typeof error.code === 'string' && RETRIABLE.test(error.code));
 
-/** Returns true if the transaction lost against another one: a serialization failure or a deadlock. Retry it. */
+/**
+ * Returns true if the transaction lost against another one: a serialization failure, a deadlock, or a row that it refers
+ * to was deleted. Retry it.
+ */
 export const isConflict = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && (error.code === '40001' || error.code === '40P01');
+  error instanceof Error && 'code' in error && (error.code === '40001' || error.code === '40P01' || isRowGone(error));
+
+/** Returns true if a statement refers to a row that does not exist. Another transaction may have deleted it just now. */
+export const isRowGone = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === '23503';
 
 /** Returns the name of the constraint or unique index that the statement violated, or null for any other error. */
 export const brokenConstraint = (error: unknown): string | null =>
