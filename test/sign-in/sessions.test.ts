@@ -7,6 +7,7 @@ import { csrfToken } from '#platform/caller/csrf.ts';
 import { makePerson, signedIn, Visitor } from '../pages/visitor.ts';
 import { PASSWORD, useApp } from '../support/app.ts';
 import type { Client } from '../support/client.ts';
+import { untilBlocked } from '../support/locks.ts';
 import { until } from '../support/until.ts';
 
 const app = useApp();
@@ -37,6 +38,25 @@ describe('a session', () => {
       { actor_id: user.id, user_ids: [user.id], payload: { user_id: user.id, ip: '127.0.0.1' } },
     ]);
     expect(JSON.stringify(events)).not.toContain(visitor.session);
+  });
+
+  it('does not start with a password that is changed at the same moment', async () => {
+    const user = await makePerson(app());
+    const browser = new Visitor(app().url);
+    await app().settle();
+    const { answer } = await db()
+      .transaction()
+      .execute(async (trx) => {
+        await sql`update users set password_hash = 'another' where id = ${user.id}`.execute(trx);
+        const answer = browser.signIn(user.username);
+        await untilBlocked(app());
+        return { answer };
+      });
+    expect(await answer).toMatchObject({
+      status: 422,
+      text: expect.stringContaining('Invalid login or password.'),
+    });
+    expect(await sessionsOf(user)).toEqual([]);
   });
 
   it('is listed for its user, who ends one or all others', async () => {

@@ -4,7 +4,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { mailSecurityNotice } from '#domains/users/account-mails.ts';
 import { passwordErrors } from '#domains/users/attributes.ts';
 import { requireClientAddress } from '#domains/users/client-addresses.ts';
-import { checkGuarded, checkPassword } from '#domains/users/credentials.ts';
+import { checkGuarded, checkPassword, passwordMark } from '#domains/users/credentials.ts';
 import { refusalOf } from '#domains/users/model.ts';
 import { hashPassword, verifyPassword } from '#domains/users/password.ts';
 import { setPassword } from '#domains/users/set-password.ts';
@@ -12,7 +12,6 @@ import { reactivateUser } from '#domains/users/states.ts';
 import { anonymous, type Context, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { forbidden, invalid, requireValid, unauthenticated } from '#platform/errors.ts';
-import { digestToken } from '#platform/secrets.ts';
 import { endOtherSessions, endSession, endSessions, startSession } from './sessions.ts';
 import { verifySecondFactor } from './two-factor.ts';
 import { agentInWords } from './user-agent.ts';
@@ -39,8 +38,9 @@ export const signIn = async (
 ): Promise<SignInStep> => {
   if (!(await getSettings(ctx)).password_authentication_enabled_for_web) throw forbidden(NO_PASSWORDS);
   const account = await checkPassword(ctx, credentials, { deactivatedToo: true });
-  if (account.two_factor_enabled) return pendingStep(ctx, 'second_factor', account.id);
-  return afterProof(ctx, account.id);
+  const { id, password_mark: mark } = account;
+  if (account.two_factor_enabled) return pendingStep(ctx, { step: 'second_factor', user_id: id, mark });
+  return afterProof(ctx, id, mark);
 };
 
 /**
@@ -57,8 +57,9 @@ export const signInAs = async (ctx: Context, userId: number): Promise<SignInStep
     .executeTakeFirstOrThrow();
   const refusal = state === 'deactivated' ? null : refusalOf({ state });
   if (refusal !== null) throw forbidden(refusal);
-  if (two_factor_enabled) return pendingStep(ctx, 'second_factor', userId);
-  return { step: 'signed_in', value: await enter(ctx, userId) };
+  const mark = await markOf(ctx, userId);
+  if (two_factor_enabled) return pendingStep(ctx, { step: 'second_factor', user_id: userId, mark });
+  return { step: 'signed_in', value: await enter(ctx, userId, mark) };
 };
 
 export const NO_PASSWORDS = 'Signing in with a password is disabled on this hub.';
@@ -70,10 +71,11 @@ export const NO_PASSWORDS = 'Signing in with a password is disabled on this hub.
  * @throws `unauthenticated` for a wrong code, `too_many_requests`
  */
 export const signInBySecondFactor = async (ctx: Context, pending: string, code: string): Promise<SignInStep | null> => {
-  const userId = await readPending(ctx, 'second_factor', pending);
-  if (userId === null) return null;
+  const step = await readPending(ctx, 'second_factor', pending);
+  if (!step) return null;
+  const { user_id: userId, mark } = step;
   await checkGuarded(ctx, userId, () => ctx.transaction((tx) => verifySecondFactor(tx, userId, code)));
-  return afterProof(ctx, userId);
+  return afterProof(ctx, userId, mark);
 };
 
 /**
@@ -86,15 +88,18 @@ export const signInWithNewPassword = async (
   pending: string,
   password: string,
 ): Promise<SignInStep | null> => {
-  const userId = await readPending(ctx, 'new_password', pending);
-  if (userId === null) return null;
+  const step = await readPending(ctx, 'new_password', pending);
+  if (!step) return null;
+  const { user_id: userId, mark } = step;
   const digest = await digestOfNewPassword(ctx, userId, password);
   const own = await contextOfUser(ctx, userId);
-  await own.transaction(async (tx) => {
+  const isSet = await own.transaction(async (tx) => {
+    if ((await lockPassword(tx, userId)) !== mark) return false;
     await setPassword(tx, userId, digest);
     await endSessions(tx, userId);
+    return true;
   });
-  return { step: 'signed_in', value: await enter(ctx, userId) };
+  return isSet ? { step: 'signed_in', value: await enter(ctx, userId, passwordMark(digest)) } : null;
 };
 
 /**
@@ -108,11 +113,13 @@ export const changeOwnPassword = async (
 ): Promise<void> => {
   const { userId, username } = ctx.actor;
   if (userId === null || username === null) throw unauthenticated();
-  await checkPassword(ctx, { login: username, password: current }).catch((error: unknown) => {
-    throw isUnauthenticated(error) ? invalid({ current_password: ['is not right'] }) : error;
+  const notRight = () => invalid({ current_password: ['is not right'] });
+  const { password_mark } = await checkPassword(ctx, { login: username, password: current }).catch((error: unknown) => {
+    throw isUnauthenticated(error) ? notRight() : error;
   });
   const digest = await digestOfNewPassword(ctx, userId, password);
   await ctx.transaction(async (tx) => {
+    if ((await lockPassword(tx, userId)) !== password_mark) throw notRight();
     await setPassword(tx, userId, digest);
     await endOtherSessions(tx, userId);
   });
@@ -129,22 +136,29 @@ const recordSignIn = async (tx: Tx, userId: number): Promise<void> => {
 };
 
 /** Starts the session, unless the user must choose a new password first. */
-const afterProof = async (ctx: Context, userId: number): Promise<SignInStep> => {
+const afterProof = async (ctx: Context, userId: number, mark: string): Promise<SignInStep> => {
   const { password_change_required } = await ctx.db
     .selectFrom('users')
     .select('password_change_required')
     .where('id', '=', userId)
     .executeTakeFirstOrThrow();
-  if (password_change_required) return pendingStep(ctx, 'new_password', userId);
-  return { step: 'signed_in', value: await enter(ctx, userId) };
+  if (password_change_required) return pendingStep(ctx, { step: 'new_password', user_id: userId, mark });
+  return { step: 'signed_in', value: await enter(ctx, userId, mark) };
 };
 
-const enter = async (ctx: Context, userId: number): Promise<string> => {
+/**
+ * Starts the session. A change of the password ends all sessions, so a sign-in with the former one must not start another
+ * after that.
+ *
+ * @throws `unauthenticated` if the password is no longer that of the mark, `forbidden`
+ */
+const enter = async (ctx: Context, userId: number, mark: string): Promise<string> => {
   await requireClientAddress(ctx.services, userId, ctx.client.ip);
   // Ends the previous session of this browser, which may belong to another user.
   await endSession(ctx);
   const own = await contextOfUser(ctx, userId);
   return own.transaction(async (tx) => {
+    if ((await lockPassword(tx, userId)) !== mark) throw unauthenticated();
     await reactivateUser(tx, userId);
     const { state } = await tx.db
       .selectFrom('users')
@@ -210,22 +224,28 @@ const pendingSchema = z.object({
 });
 type Pending = z.output<typeof pendingSchema>;
 
-const pendingStep = async (ctx: Context, step: Pending['step'], userId: number): Promise<SignInStep> => {
+const pendingStep = (ctx: Context, given: Omit<Pending, 'until'>): SignInStep => {
   const until = ctx.clock.now().getTime() + STEP_SECONDS * 1_000;
-  const pending: Pending = { step, user_id: userId, until, mark: await markOf(ctx, userId) };
-  return { step, pending: JSON.stringify(pending) };
+  const pending: Pending = { ...given, until };
+  return { step: given.step, pending: JSON.stringify(pending) };
 };
 
-const readPending = async (ctx: Context, step: Pending['step'], text: string): Promise<number | null> => {
+const readPending = async (ctx: Context, step: Pending['step'], text: string): Promise<Pending | null> => {
   const pending = pendingSchema.parse(JSON.parse(text));
   if (pending.step !== step || pending.until < ctx.clock.now().getTime()) return null;
-  return (await markOf(ctx, pending.user_id)) === pending.mark ? pending.user_id : null;
+  return (await markOf(ctx, pending.user_id)) === pending.mark ? pending : null;
 };
 
 /** A deleted account yields a mark that no step was ever given. */
 const markOf = async (ctx: Context, userId: number): Promise<string> => {
   const row = await ctx.db.selectFrom('users').select('password_hash').where('id', '=', userId).executeTakeFirst();
-  return digestToken(row?.password_hash ?? '').toString('base64url');
+  return passwordMark(row?.password_hash);
+};
+
+/** Keeps the password from being changed until the transaction ends, and returns its mark. */
+const lockPassword = async (tx: Tx, userId: number): Promise<string> => {
+  await tx.db.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
+  return markOf(tx, userId);
 };
 
 const isUnauthenticated = (error: unknown): boolean =>

@@ -25,7 +25,13 @@ export interface CheckedAccount {
   readonly two_factor_enabled: boolean;
   /** The user must choose a new password before anything else. */
   readonly password_change_required: boolean;
+  /** Identifies the password that was right (`passwordMark`). */
+  readonly password_mark: string;
 }
+
+/** Identifies a password by its digest, so that a later step can tell whether it has been changed. */
+export const passwordMark = (passwordHash: string | null | undefined): string =>
+  digestToken(passwordHash ?? '').toString('base64url');
 
 interface PasswordOptions {
   /** Accepts deactivated accounts, because a sign-in reactivates them. */
@@ -61,7 +67,7 @@ export const checkPassword = async (
     await Promise.all([count.fail(guard.rule), guard.fail()]);
     throw unauthenticated();
   }
-  const { password_hash: _, confirmed_at, ...checked } = account;
+  const { password_hash, confirmed_at, ...checked } = account;
   const { send_user_confirmation_email: confirming } = await getSettings(ctx);
   const refusal = deactivatedToo && account.state === 'deactivated' ? null : refusalOf(account);
   if (refusal !== null) throw forbidden(refusal);
@@ -69,7 +75,7 @@ export const checkPassword = async (
   // With a second factor the count is kept until the factor succeeds too. Otherwise the password would buy unlimited
   // guesses at the factor.
   if (!account.two_factor_enabled) await forgetFailures(ctx, account.id);
-  return checked;
+  return { ...checked, password_mark: passwordMark(password_hash) };
 };
 
 /**
@@ -124,7 +130,7 @@ export const checkGuardedLogin = async <T>(
 const UNCONFIRMED = 'You have to confirm your email address before continuing.';
 const MAX_LOGIN_LENGTH = 320;
 
-interface AccountRow extends CheckedAccount {
+interface AccountRow extends Omit<CheckedAccount, 'password_mark'> {
   readonly password_hash: string | null;
   readonly confirmed_at: string | null;
 }
