@@ -5,15 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Client } from '../support/client.ts';
+import { commitFile, runGit } from '../support/git.ts';
 import { until } from '../support/until.ts';
 import { startProcess } from '../system/process.ts';
 import { startFront } from './external.ts';
 
-// `npm run bots` installs danger and renovate from the npm registry into a temporary folder, lets them work with a hub of
-// its own, and prints what they were refused. `--packages DIR` uses packages that are installed there already. Nothing
+// `npm run bots` installs danger, renovate and semantic-release from the npm registry into a temporary folder, lets them
+// work with a hub of its own, and prints what they were refused. `--packages DIR` uses packages that are installed there already. Nothing
 // else leaves this machine: the versions that renovate finds come from a server here.
 
-const PACKAGES = ['danger@14', 'renovate@44'];
+const PACKAGES = ['danger@14', 'renovate@44', 'semantic-release@24', '@semantic-release/gitlab@13'];
 const TOKEN = 'administrator-token-of-the-bots';
 const RUN_MS = 300_000;
 
@@ -277,15 +278,63 @@ const runRenovate = async () => {
   expectThat('renovate keeps one dashboard', dashboard.length === 1);
 };
 
+/** Lets semantic-release publish a release with a file, and a second one for a fix. */
+const runSemanticRelease = async () => {
+  const { id: projectId, path_with_namespace: path } = await make('/projects', {
+    name: 'released',
+    initialize_with_readme: true,
+  });
+  const bot = await makeBot('releaser');
+  await make(`/projects/${projectId}/members`, { user_id: bot.id, access_level: 40 });
+  const url = `${front.url}/${path}.git`;
+  const config = {
+    branches: ['main'],
+    repositoryUrl: url,
+    plugins: [
+      '@semantic-release/commit-analyzer',
+      '@semantic-release/release-notes-generator',
+      ['@semantic-release/gitlab', { assets: [{ path: 'dist/*.txt', label: 'Text' }] }],
+    ],
+  };
+  const tree = join(folder, 'released');
+  await runGit(folder, 'clone', '--quiet', url.replace('://', `://oauth2:${bot.token}@`), tree);
+  await mkdir(join(tree, 'dist'));
+  await writeFile(join(tree, 'dist/a.txt'), 'text');
+  await writeFile(join(tree, '.releaserc.json'), JSON.stringify(config));
+  const env = {
+    GITLAB_CI: 'true',
+    CI: 'true',
+    CI_COMMIT_REF_NAME: 'main',
+    GITLAB_URL: front.url,
+    GITLAB_TOKEN: bot.token,
+  };
+  const main = join(packages, 'node_modules/semantic-release/bin/semantic-release.js');
+  front.answers.length = 0;
+  for (const [version, message] of [
+    ['1.0.0', 'feat: add a file'],
+    ['1.0.1', 'fix: mend it'],
+  ] as const) {
+    await commitFile(tree, 'file.txt', message, message);
+    await runGit(tree, 'push', '--quiet', 'origin', 'main');
+    const ran = await run(process.execPath, [main], tree, env);
+    expectThat(`semantic-release ends well for ${version}`, ran.code === 0, ran.output);
+    const { status, body } = await root.get(`/projects/${projectId}/releases/v${version}`);
+    expectThat(`semantic-release publishes ${version}`, status === 200, ran.output);
+    expectThat(`semantic-release adds its file to ${version}`, body.assets?.links?.length === 1, ran.output);
+    sayRefusals('semantic-release');
+  }
+};
+
 try {
   front.target = await hub.url();
   await runDanger();
   await runRenovate();
+  await runSemanticRelease();
 } finally {
   await front.close();
   hub.child.kill('SIGTERM');
   await hub.ended;
   await rm(folder, { recursive: true, force: true });
 }
-say(problems.length === 0 ? 'Both bots did their work.' : `${problems.length} problems`);
+say(problems.length === 0 ? 'All bots did their work.' : `${problems.length} problems`);
 process.exit(problems.length === 0 ? 0 : 1);
