@@ -381,6 +381,13 @@ describe('an import', () => {
     expect(failed.import_status).toBe('failed');
     expect((await app().as(owner).get(url)).body).toMatchObject({ id: old.id, description: 'Old' });
 
+    // Nor can it take the name of a third project. The name of the old one is free.
+    const third = await app().make.project({}, owner);
+    const before = await importsOf();
+    const named = await importArchive(app(), owner, archive, { path: old.path, name: third.name, overwrite: 'true' });
+    expect([named.status, named.body]).toEqual([400, { message: { name: ['has already been taken'] } }]);
+    expect(await importsOf()).toBe(before);
+
     // A user who may not delete the project cannot replace it.
     const group = await app().make.group({}, owner);
     const shared = await app().make.project({ namespace_id: group.id }, owner);

@@ -5,7 +5,7 @@ import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { checkLimit, checkStorage, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { requireDeletionRight } from '#domains/projects/deletion.ts';
 import { projectCreated } from '#domains/projects/events.ts';
-import { insertProject } from '#domains/projects/insert.ts';
+import { checkFree, insertProject } from '#domains/projects/insert.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
 import { type Overrides, readOverrides } from '#domains/projects/overrides.ts';
@@ -153,7 +153,9 @@ export const createImport = async (
     if ('source_url' in archive) await limitImportsByUrl(tx);
     const place = await lockPlaceFor(tx, namespace, 'import_projects');
     const replaced = overwrite ? await findReplaced(tx, namespace, path) : null;
-    if (!replaced) await checkLimit(tx, namespace);
+    // The import takes its name at its end. Refuse a name that another project has before all that work.
+    if (replaced) await checkFree(tx, { id: replaced.id, namespace_id: namespace.id, name });
+    else await checkLimit(tx, namespace);
     const suffix = replaced ? `${REPLACEMENT_MARK}${randomToken(12).replace(/[^A-Za-z0-9]/g, '0')}` : '';
     const { id, disk_path } = await insertProject(tx, {
       namespace,
