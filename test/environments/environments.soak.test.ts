@@ -198,6 +198,7 @@ describe('a deployment of a job', () => {
     expect(last?.body).toMatchObject({
       ...{ object_kind: 'deployment', deployment_id: deployment.id, deployable_id: id, environment: 'review/x' },
       ...{ environment_tier: 'staging', environment_slug: slugOf('review/x'), short_sha: at.sha.slice(0, 8) },
+      environment_external_url: found.external_url,
       deployable_url: expect.stringContaining(`/-/jobs/${id}`),
       status_changed_at: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000$/),
       ...{ ref: at.ref, commit_title: expect.any(String), project: { id: project.id }, user: { id: at.user_id } },

@@ -1,5 +1,6 @@
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { describe, expect, it } from 'vitest';
+import { slugOf } from '#domains/environments/model.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import { Protocol } from '../support/runner/protocol.ts';
@@ -215,10 +216,35 @@ describe('requesting a job', () => {
     await owner.post(`${path}/variables`, { key: 'PAPER', value: 'text', variable_type: 'file', raw: true });
     await queuePipeline(app(), { project_id: project.id }, [{ name: 'a' }]);
     const job = await protocol.request();
+    expect(job?.git_info.before_sha).toBe('0'.repeat(40));
     const levels = job?.variables.filter(({ key }) => key === 'LEVEL');
     expect(levels?.at(-1)?.value).toBe('project');
     expect(job?.variables.some(({ key }) => key === 'SECRET')).toBe(false);
     expect(job?.variables.find(({ key }) => key === 'PAPER')).toMatchObject({ file: true, raw: true, public: false });
+  });
+
+  it('names the environment with its tier, which people may have changed', async () => {
+    const { project, protocol, owner, path } = await scene();
+    const deploying = { name: 'review/x', url: null, on_stop: null, action: 'start', auto_stop_in: null } as const;
+    expect((await owner.post(`${path}/environments`, { name: 'review/y', tier: 'staging' })).status).toBe(201);
+    const environments = [
+      { ...deploying, deployment_tier: null },
+      { ...deploying, name: 'review/y', deployment_tier: null },
+      { ...deploying, name: 'review/y', deployment_tier: 'testing' },
+    ];
+    const seen = [];
+    for (const environment of environments) {
+      await queuePipeline(app(), { project_id: project.id }, [{ name: 'a', environment }]);
+      const variables = (await protocol.request())?.variables ?? [];
+      seen.push(variables.flatMap(({ key, value }) => (key.startsWith('CI_ENVIRONMENT_') ? [[key, value]] : [])));
+    }
+    const of = (name: string, tier: string) => [
+      ['CI_ENVIRONMENT_NAME', name],
+      ['CI_ENVIRONMENT_SLUG', slugOf(name)],
+      ['CI_ENVIRONMENT_ACTION', 'start'],
+      ['CI_ENVIRONMENT_TIER', tier],
+    ];
+    expect(seen).toEqual([of('review/x', 'development'), of('review/y', 'staging'), of('review/y', 'testing')]);
   });
 
   it('signs tokens that say which job they are for', async () => {

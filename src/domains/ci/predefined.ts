@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { visibilityName } from '#domains/access/model.ts';
+import type { CompiledJob } from '#domains/ci-config/model.ts';
 import { ciConfigPathOf } from '#domains/projects/ci-config-path.ts';
 import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
@@ -7,7 +8,7 @@ import type { Commit } from '#platform/git/objects.ts';
 import { VERSION } from '#platform/process/version.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
-import { mergeRequestEventType } from './model.ts';
+import { jobWebUrl, mergeRequestEventType } from './model.ts';
 
 /** A variable that the hub defines. Its value holds no references to other variables. */
 export interface PredefinedVariable {
@@ -40,12 +41,37 @@ export interface PipelineFacts {
 const NO_COMMIT = '0'.repeat(40);
 
 /** Returns a name in the form that host names can have (reference: ci §1). */
-export const slugOf = (name: string): string =>
+const slugOf = (name: string): string =>
   name
     .toLowerCase()
     .replace(/[^a-z0-9]/g, '-')
     .slice(0, 63)
     .replace(/^-+|-+$/g, '');
+
+/** Returns the variables by which a job knows itself before it has a row. */
+export const compiledJobVariables = ({
+  name,
+  stage,
+  parallel,
+}: Pick<CompiledJob, 'name' | 'stage' | 'parallel'>): PredefinedVariable[] =>
+  toVariables({
+    CI_JOB_NAME: name,
+    CI_JOB_NAME_SLUG: slugOf(name),
+    CI_JOB_STAGE: stage,
+    CI_NODE_INDEX: parallel?.index,
+    CI_NODE_TOTAL: parallel?.total ?? 1,
+  });
+
+/** Returns the variables of a job that are known before a runner takes it. */
+export const jobVariables = (
+  ctx: Pick<Context, 'services'>,
+  job: { readonly id: number; readonly name: string; readonly stage: string | null; readonly project_path: string },
+  options: CompiledJob,
+): PredefinedVariable[] => [
+  ...toVariables({ CI_JOB_ID: job.id, CI_JOB_URL: jobWebUrl(ctx, job) }),
+  ...compiledJobVariables({ name: job.name, stage: job.stage ?? options.stage, parallel: options.parallel }),
+  ...toVariables({ CI_JOB_IMAGE: options.image?.name, CI_JOB_MANUAL: options.when === 'manual' ? true : null }),
+];
 
 /** A pipeline with the commit of its `sha`. */
 interface PipelineWithCommit {

@@ -1,6 +1,6 @@
 import { readDependencies } from '#domains/ci/dependencies.ts';
 import { readGivenVariables } from '#domains/ci/given-variables.ts';
-import { predefinedVariables } from '#domains/ci/predefined.ts';
+import { jobVariables, predefinedVariables } from '#domains/ci/predefined.ts';
 import { jobsByIds, pipelinesByIds } from '#domains/ci/queries.ts';
 import { openValue } from '#domains/ci/sealed-values.ts';
 import { readUserVariables } from '#domains/ci/user-variables.ts';
@@ -10,7 +10,7 @@ import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Tx } from '#platform/context.ts';
 import { isWebAddress } from '#platform/urls.ts';
-import { type EnvironmentRow, problemsOf } from './model.ts';
+import { type EnvironmentRow, environmentVariables, problemsOf } from './model.ts';
 
 interface AddressedJob {
   readonly id: number;
@@ -37,7 +37,7 @@ export const addressOf = async (
 const expanded = async (
   tx: Tx,
   project: ProjectRow,
-  { name, slug }: EnvironmentRow,
+  environment: EnvironmentRow,
   url: string,
   job: AddressedJob,
 ): Promise<string | null> => {
@@ -56,12 +56,12 @@ const expanded = async (
     .execute();
   const values = [
     ...(await predefinedVariables(tx, project, pipeline, commit)),
-    { key: 'CI_ENVIRONMENT_NAME', value: name },
-    { key: 'CI_ENVIRONMENT_SLUG', value: slug },
+    ...jobVariables(tx, row, job.options),
+    ...environmentVariables(environment, job.options.environment),
     ...job.options.variables,
     ...(await readUserVariables(tx, row.user_id)),
     ...(given?.dotenv ?? []),
-    ...(await variablesFor(tx, project, { protected: pipeline.protected, environment: name })).filter(
+    ...(await variablesFor(tx, project, { protected: pipeline.protected, environment: environment.name })).filter(
       ({ masked }) => !masked,
     ),
     ...(given?.pipeline ?? []),

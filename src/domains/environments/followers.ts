@@ -53,14 +53,17 @@ const followJob = async (tx: Tx, payload: JobPayload): Promise<void> => {
   const made = await ensureEnvironment(tx, project, { name, tier });
   const environment = await lockEnvironment(tx, made.row.id);
   if (!environment) return;
-  if (settings.action === 'start') await followDeployment(tx, project, environment, job, settings, payload);
-  if (status !== 'success') return;
+  const succeeded = status === 'success';
   if (settings.action === 'start') {
+    // First the environment, because the event of the deployment has its address and its tier.
     const { id, pipeline_id } = job;
-    await deployed(tx, project, environment, settings, { id, pipeline_id, options });
-  } else if (settings.action === 'stop')
+    const current = succeeded
+      ? await deployed(tx, project, environment, settings, { id, pipeline_id, options })
+      : environment;
+    await followDeployment(tx, project, current, job, settings, payload);
+  } else if (succeeded && settings.action === 'stop')
     await changeEnvironment(tx, project, environment, { state: 'stopped', auto_stop_at: null });
-  else if (settings.action !== 'verify') await keepUntil(tx, project, environment, settings);
+  else if (succeeded && settings.action !== 'verify') await keepUntil(tx, project, environment, settings);
 };
 
 /** The status of a deployment by that of its job. A job that waits to be started has none. */
@@ -107,9 +110,9 @@ const deployed = async (
   environment: EnvironmentRow,
   settings: JobEnvironment,
   job: Parameters<typeof addressOf>[4],
-): Promise<void> => {
+): Promise<EnvironmentRow> => {
   const url = settings.url === null ? null : await addressOf(tx, project, environment, settings.url, job);
-  await changeEnvironment(tx, project, environment, {
+  return changeEnvironment(tx, project, environment, {
     state: 'available',
     tier: tierOf(settings.deployment_tier) ?? environment.tier,
     ...(url === null ? {} : { external_url: url }),

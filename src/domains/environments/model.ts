@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Selectable } from 'kysely';
-import { TIERS, type Tier } from '#domains/ci-config/model.ts';
+import { type JobEnvironment, TIERS, type Tier } from '#domains/ci-config/model.ts';
 import type { Deployments, Environments } from '#platform/db/tables.ts';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
 import { isWebAddress } from '#platform/urls.ts';
@@ -58,6 +58,17 @@ export const slugOf = (name: string): string => {
     .slice(-6);
   return `${slug.slice(0, MAX_SHORTENED).replace(/-$/, '')}-${digest}`;
 };
+
+/** Returns the variables by which a job knows its environment. */
+export const environmentVariables = (
+  { name, tier }: { readonly name: string; readonly tier: string },
+  settings: Pick<JobEnvironment, 'action' | 'deployment_tier'> | null,
+): { readonly key: string; readonly value: string }[] => [
+  { key: 'CI_ENVIRONMENT_NAME', value: name },
+  { key: 'CI_ENVIRONMENT_SLUG', value: slugOf(name) },
+  { key: 'CI_ENVIRONMENT_ACTION', value: settings?.action ?? 'start' },
+  { key: 'CI_ENVIRONMENT_TIER', value: settings?.deployment_tier ?? tier },
+];
 
 const NAME = /^(?!\/)[A-Za-z0-9_/\\${} .-]+(?<!\/)$/;
 const MAX_TEXT = 255;

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Tier } from '#domains/ci-config/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -6,7 +7,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import { badRequest, notFound } from '#platform/errors.ts';
-import type { EnvironmentRow, EnvironmentState } from './model.ts';
+import { type EnvironmentRow, type EnvironmentState, guessTier, tierOf } from './model.ts';
 
 export interface EnvironmentFilter {
   readonly ids?: readonly number[] | undefined;
@@ -52,6 +53,22 @@ export const listEnvironments = (
 /** The same for many projects. The caller checks permissions. */
 export const listEnvironmentsBelow = (ctx: Context, filter: EnvironmentFilter): BatchedList<EnvironmentRow> =>
   batchedListOf(ctx.db, (projectId) => matching(ctx, filter).where('project_id', '=', projectId), byId, 'asc');
+
+/**
+ * Returns the tiers of the environments that jobs name, by the id of the job. Those without a row have the tier that
+ * their name suggests.
+ */
+export const tiersByJobIds = async (
+  { db }: Pick<Context, 'db'>,
+  jobIds: readonly number[],
+): Promise<ReadonlyMap<number, Tier>> => {
+  if (jobIds.length === 0) return new Map();
+  const { rows } = await sql<{ id: number; environment: string; tier: string | null }>`
+    select j.id, j.environment, e.tier
+    from jobs j left join environments e on e.project_id = j.project_id and e.name = j.environment
+    where j.id = any (${jobIds}::bigint[]) and j.environment is not null`.execute(db);
+  return new Map(rows.map(({ id, environment, tier }) => [id, tierOf(tier) ?? guessTier(environment)]));
+};
 
 /** Returns the environments by id. The caller checks permissions. */
 export const environmentsByIds = async (

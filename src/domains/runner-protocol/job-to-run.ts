@@ -7,9 +7,10 @@ import { outdatedDeployments } from '#domains/ci/outdated-deployments.ts';
 import { type PredefinedVariable, predefinedVariablesOf } from '#domains/ci/predefined.ts';
 import { type JobRow, jobsByIds, type PipelineRow, pipelinesByIds } from '#domains/ci/queries.ts';
 import { pipelineRef } from '#domains/ci/refs.ts';
-import type { CompiledJob } from '#domains/ci-config/model.ts';
+import type { CompiledJob, Tier } from '#domains/ci-config/model.ts';
 import type { JobVariable } from '#domains/ci-variables/model.ts';
 import { variablesForJobs } from '#domains/ci-variables/queries.ts';
+import { tiersByJobIds } from '#domains/environments/queries.ts';
 import { type ProjectRow, projectsByIds, ROW } from '#domains/projects/queries.ts';
 import { defineCache } from '#platform/cache.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
@@ -35,6 +36,8 @@ export interface JobToRun {
   /** It would replace a newer deployment. */
   readonly is_outdated: boolean;
   readonly given: GivenVariables;
+  /** Of its environment. Null without one. */
+  readonly tier: Tier | null;
   /** The variables of the instance, the groups and the project. */
   readonly variables: readonly JobVariable[];
 }
@@ -90,6 +93,7 @@ export const readJobsToRun = async (
   const checkouts = await readCheckouts(hub, jobs);
   const deploying = jobs.flatMap(({ job }) => (job.environment === null ? [] : job.id));
   const outdated = await outdatedDeployments(tx, deploying);
+  const tiers = await tiersByJobIds(tx, deploying);
   const needy = jobs.map(({ job, options, pipeline }) => {
     const predefined = checkouts.get(pipeline.id)?.predefined ?? [];
     return { job, options, variables: [...predefined, ...options.variables, ...(given.get(job.id)?.pipeline ?? [])] };
@@ -109,6 +113,7 @@ export const readJobsToRun = async (
       dependencies: [...(own?.found ?? []), ...others.filter((other) => other !== null)],
       lacks_archive: others.includes(null) || own?.isWhole === false,
       is_outdated: outdated.has(id),
+      tier: tiers.get(id) ?? null,
     });
   }
   return runs;

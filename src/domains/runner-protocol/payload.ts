@@ -2,6 +2,7 @@ import { formatOf, isFileType } from '#domains/artifacts/model.ts';
 import { FAILURE_REASONS } from '#domains/ci/failures.ts';
 import type { Cache, CompiledJob, FileVariable, Image, JobArtifacts, Service } from '#domains/ci-config/model.ts';
 import { httpUrlToRepo } from '#domains/projects/model.ts';
+import { ZERO_OID } from '#domains/repositories/model.ts';
 import type { RunnerFacts } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
 import { cacheKeys } from './cache-keys.ts';
@@ -99,7 +100,7 @@ const gitInfo = (
     repo_url: withCredential(httpUrlToRepo(ctx, project), token),
     ref,
     sha: pipeline.sha,
-    before_sha: pipeline.before_sha,
+    before_sha: pipeline.before_sha ?? ZERO_OID,
     ref_type: job.tag ? 'tag' : 'branch',
     // The first keeps the commit reachable after the branch has moved.
     refspecs: [...(existing.has(own) ? [`+${own}:${own}`] : []), ...others],

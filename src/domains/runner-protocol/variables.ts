@@ -1,8 +1,7 @@
 import type { GivenVariable } from '#domains/ci/given-variables.ts';
-import { jobWebUrl } from '#domains/ci/model.ts';
-import { slugOf } from '#domains/ci/predefined.ts';
+import { jobVariables } from '#domains/ci/predefined.ts';
 import { userVariables } from '#domains/ci/user-variables.ts';
-import { slugOf as environmentSlug } from '#domains/environments/model.ts';
+import { environmentVariables } from '#domains/environments/model.ts';
 import { httpUrlToRepo } from '#domains/projects/model.ts';
 import type { RunnerFacts } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
@@ -63,38 +62,23 @@ export const variablesOfJob = async (
 
 const ofJob = (
   ctx: Context,
-  { job, project, pipeline, options }: JobToRun,
+  { job, project, pipeline, options, tier }: JobToRun,
   token: string,
   timeout: number,
 ): PayloadVariable[] => {
-  const name = job.environment;
+  const { environment: name } = job;
   return [
-    shown('CI_JOB_ID', job.id),
-    shown('CI_JOB_URL', jobWebUrl(ctx, job)),
+    ...jobVariables(ctx, job, options).map(({ key, value }) => shown(key, value)),
     secret('CI_JOB_TOKEN', token),
-    shown('CI_JOB_NAME', job.name),
-    shown('CI_JOB_NAME_SLUG', slugOf(job.name)),
-    shown('CI_JOB_STAGE', job.stage ?? options.stage),
     // The row was read before the job was handed out.
     shown('CI_JOB_STARTED_AT', ctx.clock.now().toISOString()),
     shown('CI_JOB_TIMEOUT', timeout),
-    ...(options.image ? [shown('CI_JOB_IMAGE', options.image.name)] : []),
-    ...(options.when === 'manual' ? [shown('CI_JOB_MANUAL', true)] : []),
     ...(pipeline.source === 'trigger' ? [shown('CI_PIPELINE_TRIGGERED', true)] : []),
-    ...(options.parallel ? [shown('CI_NODE_INDEX', options.parallel.index)] : []),
-    shown('CI_NODE_TOTAL', options.parallel?.total ?? 1),
     secret('CI_REPOSITORY_URL', withCredential(httpUrlToRepo(ctx, project), token)),
-    ...(name === null
+    ...(name === null || tier === null
       ? []
-      : [
-          shown('CI_ENVIRONMENT_NAME', name),
-          shown('CI_ENVIRONMENT_SLUG', environmentSlug(name)),
-          shown('CI_ENVIRONMENT_ACTION', options.environment?.action ?? 'start'),
-          ...(options.environment?.deployment_tier
-            ? [shown('CI_ENVIRONMENT_TIER', options.environment.deployment_tier)]
-            : []),
-          ...(options.environment?.url ? [shown('CI_ENVIRONMENT_URL', options.environment.url)] : []),
-        ]),
+      : environmentVariables({ name, tier }, options.environment).map(({ key, value }) => shown(key, value))),
+    ...(name !== null && options.environment?.url ? [shown('CI_ENVIRONMENT_URL', options.environment.url)] : []),
   ];
 };
 

@@ -78,6 +78,7 @@ export interface JobOrder {
     readonly repo_url: string;
     readonly ref: string;
     readonly sha: string;
+    readonly before_sha: string;
     readonly refspecs: readonly string[];
     readonly depth: number;
   };

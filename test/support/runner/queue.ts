@@ -39,6 +39,7 @@ export const queuePipeline = async (
         ref: pipeline.ref ?? 'main',
         tag: pipeline.tag ?? false,
         allow_failure: job.allow_failure,
+        environment: job.environment?.name ?? null,
         options: JSON.stringify(job),
         scheduling_type: job.needs ? 'dag' : 'stage',
       })),

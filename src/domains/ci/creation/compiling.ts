@@ -7,7 +7,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { ZERO_OID } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { PipelineSource } from '../model.ts';
-import { predefinedVariables } from '../predefined.ts';
+import { compiledJobVariables, predefinedVariables } from '../predefined.ts';
 import { readUserVariables } from '../user-variables.ts';
 import { artifactReader } from './artifact-files.ts';
 import type { PipelineVariable, PlannedJob } from './insert.ts';
@@ -137,14 +137,12 @@ const planJobs = (jobs: readonly CompiledJob[], { predefined, variables }: Pipel
   jobs.map((job) => {
     const { environment, resource_group } = job;
     if (environment === null && resource_group === null) return { job, environment: null, resource_group: null };
-    const own = [
-      { key: 'CI_JOB_NAME', value: job.name },
-      { key: 'CI_JOB_STAGE', value: job.stage },
-    ];
-    const lookup = valuesOf([...predefined, ...own, ...job.variables, ...variables]);
+    const known = [...predefined, ...compiledJobVariables(job), ...job.variables, ...variables];
+    const name = environment && expandText(environment.name, valuesOf(known));
+    const ofEnvironment = name === null ? [] : [{ key: 'CI_ENVIRONMENT_NAME', value: name }];
     return {
       job,
-      environment: environment && expandText(environment.name, lookup),
-      resource_group: resource_group && expandText(resource_group, lookup),
+      environment: name,
+      resource_group: resource_group && expandText(resource_group, valuesOf([...known, ...ofEnvironment])),
     };
   });
