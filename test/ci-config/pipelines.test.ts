@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PipelineFacts } from '#domains/ci-config/build-pipeline.ts';
-import { build, jobsOf } from './support.ts';
+import { build, errorsOf, jobsOf } from './support.ts';
 
 const names = async (text: string, facts?: Partial<PipelineFacts>): Promise<string[]> =>
   (await build(text, facts)).pipeline.jobs.map(({ name }) => name);
@@ -73,6 +73,15 @@ describe('rules', () => {
       e: {script: x, rules: [{if: $CI_JOB_NAME =~ /^e$/}]}
     `;
     expect(await names(text, { variables: [{ key: 'X', value: 'project' }] })).toEqual(['a', 'b', 'c', 'd 2/2', 'e']);
+  });
+
+  it('are not needed for the variables of jobs to be free of circles', async () => {
+    const circle = 'variables: {A: $B, B: $C, C: c}\njob: {script: x, variables: {C: $A}}\nother: {script: x}';
+    expect(await errorsOf(circle)).toBe('job: circular variable reference detected: ["A","B","C"]');
+    const given = (value: string) => ({ variables: [{ key: 'C', value }] });
+    expect(await errorsOf(circle, given('fixed $$A'))).toBe('');
+    expect(await errorsOf(circle, given('$B'))).toContain('circular');
+    expect(await errorsOf('variables: {A: a}\njob: {script: x, variables: {A: $A, B: $A$CI_COMMIT_BRANCH}}')).toBe('');
   });
 
   it('ask for changes and files with variables in paths', async () => {

@@ -4,7 +4,7 @@ import type { FileDefinition, JobDefinition, Rule } from './definition.ts';
 import type { CompiledJob, CompiledPipeline, CompileInput, FileVariable, Need, Variable } from './model.ts';
 import { isIncluded, type RefContext } from './ref-policies.ts';
 import { matchingRule, type RuleContext } from './rules.ts';
-import { expandText, expandVariables, valuesOf } from './variables.ts';
+import { expandText, expandVariables, isTemplate, valuesOf } from './variables.ts';
 
 const MAX_NEEDS = 50;
 /** After the rules of so many jobs other requests get a turn. */
@@ -50,6 +50,7 @@ export const buildPipeline = async (file: FileDefinition, facts: PipelineFacts):
   const hasMiddle = jobs.some(({ stage }) => stage !== '.pre' && stage !== '.post');
   if (!hasMiddle) return { pipeline, excluded_by: 'rules' };
   requireNeeds(jobs);
+  requireNoCircles(jobs, facts.variables);
   return { pipeline: { ...pipeline, jobs }, excluded_by: null };
 };
 
@@ -130,6 +131,25 @@ const lookup = (
 
 const expanded = (text: string, valueFor: (name: string) => string | null): string =>
   expandText(text, (name) => valueFor(name) ?? '');
+
+/** @throws ConfigError if variables of a job refer to each other in a circle, also by way of those given to the pipeline */
+const requireNoCircles = (jobs: readonly CompiledJob[], given: readonly Variable[]): void => {
+  const fixed = new Set(given.map(({ key }) => key));
+  const templates = given.filter(isTemplate);
+  // Most jobs share the variables of the file.
+  const checked = new Set<string>();
+  for (const { name, variables } of jobs) {
+    const own = variables.filter((variable) => isTemplate(variable) && !fixed.has(variable.key));
+    const text = JSON.stringify(own);
+    if (own.length === 0 || checked.has(text)) continue;
+    checked.add(text);
+    try {
+      expandVariables([...own, ...templates]);
+    } catch (error) {
+      throw error instanceof ConfigError ? new ConfigError(`${name}: ${error.message}`) : error;
+    }
+  }
+};
 
 /** @throws ConfigError if a job needs one that is not part of the pipeline */
 const requireNeeds = (jobs: readonly CompiledJob[]): void => {

@@ -36,7 +36,7 @@ export const masksOf = (variables: readonly Variable[]): ((name: string) => bool
 };
 
 /** Whether the value can refer to other variables. Most values cannot. */
-const isTemplate = ({ value, raw, file }: Variable): boolean => !raw && !file && /[$%]/.test(value);
+export const isTemplate = ({ value, raw, file }: Variable): boolean => !raw && !file && /[$%]/.test(value);
 
 /** Returns the names that the value of a variable refers to. */
 const referencesOf = ({ value }: Variable): string[] =>
