@@ -68,6 +68,8 @@ b: {script: [x], rules: [{if: $GITLAB_USER_LOGIN != "${owner.username}"}]}`;
       yaml_errors: expect.stringContaining('chosen stage none does not exist'),
     });
     expect(await scene.shown(id)).toBe('');
+    const retried = await scene.client.post(`${scene.path}/pipelines/${id}/retry`);
+    expect([retried.status, retried.body.status]).toEqual([201, 'failed']);
   });
 
   it.each(['[skip ci]', '[CI skip]', '[ci-skip]', '[skip_ci]'])('with %s creates a skipped pipeline', async (mark) => {

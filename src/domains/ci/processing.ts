@@ -4,7 +4,7 @@ import type { Tx } from '#platform/context.ts';
 import type { Pipelines } from '#platform/db/tables.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { jobUpdated, pipelineCreated, pipelineUpdated } from './events.ts';
-import { type CiStatus, isComplete, runningSeconds } from './model.ts';
+import { type CiStatus, isComplete, runningSeconds, statusOf } from './model.ts';
 import {
   type EventScopeColumns,
   eventScope,
@@ -143,7 +143,8 @@ const refreshPipeline = async (
   jobs: readonly CurrentJob[],
   isNew: boolean,
 ): Promise<CiStatus> => {
-  const status = statusOfJobs(jobs) ?? 'skipped';
+  // A pipeline without jobs keeps its status: a file with errors stays failed.
+  const status = statusOfJobs(jobs) ?? (isNew ? 'skipped' : statusOf(before));
   if (status === before.status && !isNew) return status;
   const isOver = isComplete({ status });
   const after = await tx.db
