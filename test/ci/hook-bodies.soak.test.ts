@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { eventDefinitions } from '#app/events.ts';
+import { pipelineSample } from '#domains/hooks/samples/ci.ts';
+import { sceneOf } from '#domains/hooks/samples/scene.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import type { EventRow } from '#platform/events.ts';
 import { useApp } from '../support/app.ts';
 import { pipelineScene, type Scene } from './pipeline-scene.ts';
@@ -131,6 +134,42 @@ describe('hooks', () => {
     expect(sent.filter(({ build_name }) => build_name === 'm').map(({ build_status }) => build_status)).toEqual([
       'created',
     ]);
+  });
+
+  it('get the stages in their order and warnings, also in tests and after a retry', async () => {
+    const file = 'lint: {stage: build, script: [x], allow_failure: true}\nsend: {stage: deploy, script: [x]}';
+    const scene = await pipelineScene(app(), file);
+    const { id } = await scene.newest();
+    const failure = { status: 'failed', failure_reason: 'script_failure' } as const;
+    await scene.finish(id, 'lint', failure);
+    await scene.finish(id, 'send');
+    const lint = await scene.jobId(id, 'lint');
+    expect((await scene.client.post(`${scene.path}/jobs/${lint}/retry`)).status).toBe(201);
+    await app().settle();
+    await scene.finish(id, 'lint', failure);
+    const shown = (await scene.client.get(`${scene.path}/pipelines/${id}`)).body;
+    expect(shown.detailed_status.label).toBe('passed with warnings');
+    const { data } = await scene.client.graphql(
+      `query($path: ID!, $id: CiPipelineID!) { project(fullPath: $path) { pipeline(id: $id) {
+        stages { nodes { name detailedStatus { label } } } } } }`,
+      { path: scene.project.path_with_namespace, id: `gid://gitlab/Ci::Pipeline/${id}` },
+    );
+    expect(data.project.pipeline.stages.nodes).toEqual([
+      { name: 'build', detailedStatus: { label: 'passed with warnings' } },
+      { name: 'deploy', detailedStatus: { label: 'passed' } },
+    ]);
+    const ctx = app().context();
+    const project = await findProject(ctx, { id: scene.project.id });
+    if (!project) throw new Error('no project');
+    // biome-ignore lint/suspicious/noExplicitAny: as above.
+    const sample: any = await pipelineSample(await sceneOf(ctx, { kind: 'project', project }));
+    for (const body of [(await bodies(scene, 'pipeline.updated')).at(-1), sample]) {
+      expect(body.object_attributes).toMatchObject({
+        ...{ status: 'success', detailed_status: 'passed with warnings', stages: ['build', 'deploy'] },
+      });
+      expect(body.builds.map(({ name }: { name: string }) => name)).toEqual(['send', 'lint']);
+      expect(body.builds[0].runner).toMatchObject({ id: scene.runner.id });
+    }
   });
 
   it('get no events of pipelines and jobs of blocked users', async () => {

@@ -36,6 +36,7 @@ import {
   type StageRow,
   stagesByIds,
   stagesByPipelineIds,
+  warningsByStageIds,
 } from './queries.ts';
 
 export const PipelineStatusEnum = builder.enumType('PipelineStatusEnum', { values: upperCase(CI_STATUSES) });
@@ -59,6 +60,7 @@ const loadNewestJob = loader(async (ctx: Context, keys: readonly string[]) => {
 });
 const loadSummary = loader(pipelineSummariesByIds);
 const loadStages = loader(stagesByPipelineIds);
+const loadWarnings = loader(warningsByStageIds);
 /** Loads a stage. Resolvers must check `read_pipeline`. */
 export const loadStage = loader(stagesByIds);
 
@@ -249,7 +251,10 @@ StageRef.implement({
     status: t.exposeString('status'),
     detailedStatus: t.field({
       type: DetailedStatusRef,
-      resolve: (stage) => detailedStatus(statusOf(stage), pipelinePath(stage.pipeline)),
+      resolve: async (stage, _args, ctx) => {
+        const hasWarnings = stage.status === 'success' && (await loadWarnings(ctx, stage.id)) !== null;
+        return detailedStatus(statusOf(stage), pipelinePath(stage.pipeline), hasWarnings);
+      },
     }),
     jobs: t.connection(
       {

@@ -6,7 +6,7 @@ import { webUrl } from '#platform/urls.ts';
 import { artifactsOfJobs } from './artifacts-of-jobs.ts';
 import type { PipelineVariable } from './creation/insert.ts';
 import { pipelineVariables } from './pipeline-variables.ts';
-import { pipelinesByIds } from './queries.ts';
+import { pipelineSummariesByIds, pipelinesByIds, stagesByPipelineIds } from './queries.ts';
 
 /** A merge request in the bodies of pipeline events (reference: webhooks §3). */
 export interface HookedMergeRequest {
@@ -89,6 +89,25 @@ export const hookRelatives = async (
   ]);
   const ofJobs = { runners, people, archives, environments };
   return { protected: pipeline.protected, variables, merge_request, source_pipeline, ...ofJobs };
+};
+
+/** What bodies of pipeline events say about all jobs of the pipeline. */
+export interface PipelineDetails {
+  /** The names of its stages, in their order. */
+  readonly stages: readonly string[];
+  /** Whether a job failed that was allowed to. */
+  readonly has_warnings: boolean;
+}
+
+export const pipelineDetails = async (ctx: Pick<Context, 'db'>, pipelineId: number): Promise<PipelineDetails> => {
+  const [stages, summaries] = await Promise.all([
+    stagesByPipelineIds(ctx, [pipelineId]),
+    pipelineSummariesByIds(ctx, [pipelineId]),
+  ]);
+  return {
+    stages: (stages.get(pipelineId) ?? []).map(({ name }) => name),
+    has_warnings: summaries.get(pipelineId)?.has_warnings ?? false,
+  };
 };
 
 const archivesOf = async (ctx: Context, jobIds: readonly number[]): Promise<Map<number, HookedArchive>> =>

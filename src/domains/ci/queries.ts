@@ -157,6 +157,18 @@ export const pipelineSummariesByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
+/** Returns for stages the number of their jobs that failed and were allowed to. Leaves out stages without such jobs. */
+export const warningsByStageIds = async (
+  ctx: Pick<Context, 'db'>,
+  ids: readonly number[],
+): Promise<Map<number, number>> => {
+  const { rows } = await sql<{ id: number; count: number }>`
+    select jobs.stage_id as id, count(*) as count from jobs
+    where jobs.stage_id = any (${ids}::bigint[]) and not jobs.retried and jobs.status = 'failed' and jobs.allow_failure
+    group by jobs.stage_id`.execute(ctx.db);
+  return new Map(rows.map(({ id, count }) => [id, count]));
+};
+
 /** Returns the stages of these pipelines by pipeline id, in execution order. */
 export const stagesByPipelineIds = async (
   ctx: Pick<Context, 'db'>,

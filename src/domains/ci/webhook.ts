@@ -10,7 +10,7 @@ import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/objects.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
 import type { JobPayload, PipelinePayload } from './events.ts';
-import { type HookRelatives, hookRelatives } from './hook-relatives.ts';
+import { type HookRelatives, hookRelatives, type PipelineDetails, pipelineDetails } from './hook-relatives.ts';
 import { listJobsBelow } from './job-lists.ts';
 import { detailedStatus, jobDuration, pipelinePath, pipelineWebUrl, secondsBetween, statusOf } from './model.ts';
 import { countRetries, type JobRow, type PipelineRow, pipelinesByIds } from './queries.ts';
@@ -59,6 +59,7 @@ export interface PipelineFacts {
   readonly commit: Commit | null;
   /** The rest is absent in samples. */
   readonly relatives?: HookRelatives | undefined;
+  readonly details?: PipelineDetails | undefined;
 }
 
 /** The body of job events (reference: webhooks §3). `retries` is the number of retries of the job. */
@@ -115,7 +116,7 @@ export const jobBody = (
 /** The body of pipeline events (reference: webhooks §3). */
 export const pipelineBody = (
   ctx: Context,
-  { pipeline, project, user, commit, relatives }: PipelineFacts,
+  { pipeline, project, user, commit, relatives, details }: PipelineFacts,
   jobs: readonly HookedJob[],
 ): Record<string, unknown> => ({
   object_kind: 'pipeline',
@@ -130,8 +131,8 @@ export const pipelineBody = (
     before_sha: pipeline.before_sha ?? NO_COMMIT,
     source: pipeline.source,
     status: pipeline.status,
-    detailed_status: detailedStatus(statusOf(pipeline), pipelinePath(pipeline)).label,
-    stages: [...new Set(jobs.flatMap(({ stage }) => stage ?? []))],
+    detailed_status: detailedStatus(statusOf(pipeline), pipelinePath(pipeline), details?.has_warnings).label,
+    stages: details?.stages ?? [...new Set(jobs.flatMap(({ stage }) => stage ?? []))],
     created_at: hookTime(pipeline.created_at),
     finished_at: hookTime(pipeline.finished_at),
     duration: pipeline.duration,
@@ -201,6 +202,7 @@ export const pipelineEventBody = async (
     user,
     commit,
     relatives: await hookRelatives(ctx, pipeline.id, builds),
+    details: await pipelineDetails(ctx, pipeline.id),
   };
   return pipelineBody(ctx, facts, builds);
 };

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { hookRelatives, pipelineDetails } from '#domains/ci/hook-relatives.ts';
 import { listJobsBelow } from '#domains/ci/job-lists.ts';
 import { pipelinesByIds } from '#domains/ci/queries.ts';
 import { type HookedJob, type HookedPipeline, jobBody, type PipelineFacts, pipelineBody } from '#domains/ci/webhook.ts';
@@ -19,7 +20,7 @@ export const jobSample = async (scene: Scene): Promise<Body> => {
     const jobs = await listJobsBelow(ctx, 'project', { kinds: ['build'] }).rows([found.project_id], { limit: 1 });
     const [job] = jobs.get(found.project_id) ?? [];
     const facts = job && (await pipelineFacts(scene, job.pipeline_id));
-    if (facts) return jobBody(ctx, facts, job);
+    if (facts) return jobBody(ctx, { ...facts, relatives: await hookRelatives(ctx, job.pipeline_id, [job]) }, job);
   }
   const { facts, jobs } = await samplePipeline(scene);
   return jobBody(ctx, facts, jobs[0]);
@@ -30,8 +31,11 @@ export const pipelineSample = async (scene: Scene): Promise<Body> => {
   const found = await newestIn(scene, 'pipelines', 'builds_access_level');
   const facts = found && (await pipelineFacts(scene, found.id));
   if (facts) {
-    const jobs = await listJobsBelow(scene.ctx, 'pipeline', { kinds: ['build'] }).rows([found.id], { limit: MAX_JOBS });
-    return pipelineBody(scene.ctx, facts, jobs.get(found.id) ?? []);
+    const { ctx } = scene;
+    const newest = listJobsBelow(ctx, 'pipeline', { kinds: ['build'], retried: false });
+    const jobs = (await newest.rows([found.id], { limit: MAX_JOBS })).get(found.id) ?? [];
+    const relatives = await hookRelatives(ctx, found.id, jobs);
+    return pipelineBody(ctx, { ...facts, relatives, details: await pipelineDetails(ctx, found.id) }, jobs);
   }
   const sample = await samplePipeline(scene);
   return pipelineBody(scene.ctx, sample.facts, sample.jobs);
