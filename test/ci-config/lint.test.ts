@@ -114,6 +114,30 @@ test:
     expect((await owner.post(`${path}/ci/lint`, {})).status).toBe(400);
   });
 
+  it('refuses small files that stand for very long ones', async () => {
+    const { check } = await makeCiProject(app(), { README: 'x' });
+    const lines = (line: (n: number) => string) =>
+      Array.from({ length: 3_000 }, (_, n) => `    - ${line(n)}\n`).join('');
+    const jobs = (name: string) =>
+      Array.from({ length: 20 }, (_, n) => `j${n}: {script: x, parallel: 200, ${name}}`).join('\n');
+    const long = `variables:\n  A0: ${'x'.repeat(9_000)}\n  A1: ${'$A0'.repeat(99)}\n`;
+    const uses = Array.from({ length: 2_000 }, (_, n) => `  B${n}: ${n}$A1\n`).join('');
+    const paths = Array.from({ length: 40 }, (_, n) => `"${n}$A1"`).join(', ');
+    const files = {
+      alias: `.x: &x ${'x'.repeat(99_000)}\na:\n  script:\n${lines(() => '*x')}`,
+      extended: `.x: {script: [${'x'.repeat(99_000)}]}\na:\n  script:\n${lines(() => '!reference [.x, script]')}`,
+      inputs: `spec: {inputs: {i: {default: ${'x'.repeat(99_000)}}}}\n---\na:\n  script:\n${lines((n) => `${n} $[[ inputs.i ]]`)}`,
+      rules: `${long}${uses}a: {script: x, rules: [{if: $B1}]}`,
+      names: `${long}${jobs('environment: e$A0')}`,
+      globs: `${long}${jobs(`rules: [{exists: [${paths}]}]`)}`,
+    };
+    for (const [what, content] of Object.entries(files)) {
+      expect(content.length).toBeLessThan(300_000);
+      const { errors } = await check(content, { dry_run: true });
+      expect([what, errors]).toEqual([what, [expect.stringMatching(/too big|too long/)]]);
+    }
+  });
+
   it('works in a project without a commit', async () => {
     const owner = await app().make.user();
     const project = await app().make.project({}, owner);

@@ -1,14 +1,14 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ConfigError } from './config-error.ts';
 import type { FileDefinition, JobDefinition, Rule } from './definition.ts';
 import type { CompiledJob, CompiledPipeline, CompileInput, FileVariable, Need, Variable } from './model.ts';
 import { isIncluded, type RefContext } from './ref-policies.ts';
 import { matchingRule, type RuleContext } from './rules.ts';
-import { expandText, expandVariables, isTemplate, valuesOf } from './variables.ts';
+import { letOthersGo } from './turns.ts';
+import { type ExpansionBudget, expandText, expandVariables, isTemplate, valuesOf } from './variables.ts';
 
 const MAX_NEEDS = 50;
-/** After the rules of so many jobs other requests get a turn. */
-const JOBS_PER_TURN = 100;
+/** The characters that the variables of all jobs may expand to, where rules ask for them or circles are looked for. */
+const MAX_EXPANDED = 50_000_000;
 
 export interface BuiltPipeline {
   readonly pipeline: CompiledPipeline;
@@ -25,11 +25,12 @@ export interface PipelineFacts extends Pick<CompileInput, 'ref' | 'source' | 'pr
 /** Lets the rules decide which jobs a pipeline has. @throws ConfigError for needs that no job meets */
 export const buildPipeline = async (file: FileDefinition, facts: PipelineFacts): Promise<BuiltPipeline> => {
   const { workflow } = file;
-  const ofRoot = lookup(facts, file.variables);
+  const budget = { left: MAX_EXPANDED };
+  const ofRoot = lookup(facts, file.variables, budget);
   const rule = workflow.rules && (await matchingRule(workflow.rules, { ...facts.conditions, valueFor: ofRoot }));
   const isBlocked = workflow.rules !== null && (rule === null || rule.when === 'never');
   const rootVariables = merged(file.variables, rule?.variables ?? []);
-  const name = workflow.name === null ? null : expanded(workflow.name, lookup(facts, rootVariables)).trim();
+  const name = workflow.name === null ? null : expanded(workflow.name, lookup(facts, rootVariables, budget)).trim();
   const pipeline: CompiledPipeline = {
     stages: file.stages,
     jobs: [],
@@ -41,16 +42,16 @@ export const buildPipeline = async (file: FileDefinition, facts: PipelineFacts):
   };
   if (isBlocked) return { pipeline, excluded_by: 'workflow' };
   const jobs: CompiledJob[] = [];
-  for (const [at, definition] of file.jobs.entries()) {
-    if (at % JOBS_PER_TURN === JOBS_PER_TURN - 1) await nextTurn();
-    const job = await decide(definition, rootVariables, facts, workflow.rules === null);
+  for (const definition of file.jobs) {
+    await letOthersGo();
+    const job = await decide(definition, rootVariables, facts, budget, workflow.rules === null);
     if (job) jobs.push(job);
   }
   // A pipeline of only .pre and .post jobs does not run.
   const hasMiddle = jobs.some(({ stage }) => stage !== '.pre' && stage !== '.post');
   if (!hasMiddle) return { pipeline, excluded_by: 'rules' };
   requireNeeds(jobs);
-  requireNoCircles(jobs, facts.variables);
+  requireNoCircles(jobs, facts.variables, budget);
   return { pipeline: { ...pipeline, jobs }, excluded_by: null };
 };
 
@@ -59,6 +60,7 @@ const decide = async (
   definition: JobDefinition,
   rootVariables: readonly FileVariable[],
   facts: PipelineFacts,
+  budget: ExpansionBudget,
   hasUsualOnly: boolean,
 ): Promise<CompiledJob | null> => {
   const { job, rules, only, except, root_variables } = definition;
@@ -69,7 +71,7 @@ const decide = async (
         : []
       : rootVariables.filter(({ key }) => root_variables.includes(key));
   const variables = merged(inherited, job.variables);
-  const context: RefContext = { ...facts, ...facts.conditions, valueFor: lookup(facts, variables, job) };
+  const context: RefContext = { ...facts, ...facts.conditions, valueFor: lookup(facts, variables, budget, job) };
   if (rules === null) {
     return (await isIncluded(only, except, context, hasUsualOnly)) ? { ...job, variables } : null;
   }
@@ -107,6 +109,7 @@ const merged = (under: readonly FileVariable[], over: readonly FileVariable[]): 
 const lookup = (
   { predefined = [], variables }: PipelineFacts,
   ofFile: readonly FileVariable[],
+  budget: ExpansionBudget,
   job?: CompiledJob,
 ): ((name: string) => string | null) => {
   const ofJob: Variable[] = job
@@ -124,7 +127,7 @@ const lookup = (
   // Computed when a rule first asks, because most jobs have none.
   let valueFor: ((name: string) => string | undefined) | null = null;
   return (name) => {
-    valueFor ??= valuesOf(expandVariables([...predefined, ...ofJob, ...ofFile, ...variables]));
+    valueFor ??= valuesOf(expandVariables([...predefined, ...ofJob, ...ofFile, ...variables], budget));
     return valueFor(name) ?? null;
   };
 };
@@ -133,7 +136,7 @@ const expanded = (text: string, valueFor: (name: string) => string | null): stri
   expandText(text, (name) => valueFor(name) ?? '');
 
 /** @throws ConfigError if variables of a job refer to each other in a circle, also by way of those given to the pipeline */
-const requireNoCircles = (jobs: readonly CompiledJob[], given: readonly Variable[]): void => {
+const requireNoCircles = (jobs: readonly CompiledJob[], given: readonly Variable[], budget: ExpansionBudget): void => {
   const fixed = new Set(given.map(({ key }) => key));
   const templates = given.filter(isTemplate);
   // Most jobs share the variables of the file.
@@ -144,7 +147,7 @@ const requireNoCircles = (jobs: readonly CompiledJob[], given: readonly Variable
     if (own.length === 0 || checked.has(text)) continue;
     checked.add(text);
     try {
-      expandVariables([...own, ...templates]);
+      expandVariables([...own, ...templates], budget);
     } catch (error) {
       throw error instanceof ConfigError ? new ConfigError(`${name}: ${error.message}`) : error;
     }

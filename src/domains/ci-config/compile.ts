@@ -10,7 +10,7 @@ import { Loader } from './includes.ts';
 import { readFile } from './keywords/file.ts';
 import type { CompileInput, CompileResult, IncludedFile } from './model.ts';
 import { viewOf } from './repository-view.ts';
-import { fromJson, type Mapping } from './values.ts';
+import { fromJson, isTooLong, type Mapping } from './values.ts';
 import { expandVariables, masksOf, valuesOf } from './variables.ts';
 
 /** For all files of a pipeline together. */
@@ -100,8 +100,8 @@ export const defineFile = async (
     const variables = expandVariables([...(input.predefined ?? []), ...input.variables]);
     valueFor = valuesOf(variables);
     isMasked = masksOf(variables);
-    merged = await load(ctx, project, input, loader);
-    merged = resolveReferences(resolveExtends(merged));
+    merged = bounded(await load(ctx, project, input, loader));
+    merged = bounded(resolveReferences(resolveExtends(merged)));
     const read = readFile(merged);
     if (read.errors) return refuse(read.errors, 'invalid');
     return {
@@ -118,6 +118,12 @@ export const defineFile = async (
     if (error instanceof ConfigError) return refuse([error.message], error.isMissing ? 'missing' : 'invalid');
     throw error;
   }
+};
+
+/** @throws ConfigError if the document is too long */
+const bounded = (document: Mapping): Mapping => {
+  if (isTooLong(document)) throw new ConfigError('The parsed YAML is too big');
+  return document;
 };
 
 const load = async (ctx: Context, project: CompilingProject, input: CompileInput, loader: Loader): Promise<Mapping> => {

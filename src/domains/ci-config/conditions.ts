@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Context } from '#platform/context.ts';
 import { ConfigError } from './config-error.ts';
 import type { ChangesClause, ExistsClause } from './definition.ts';
@@ -22,7 +23,8 @@ export const conditionsOf = (
 ): Omit<RuleContext, 'valueFor'> => {
   const answers = new Map<string, Promise<boolean>>();
   const once = (question: unknown, answer: () => Promise<boolean>): Promise<boolean> => {
-    const key = JSON.stringify(question);
+    // Clauses with variables differ by job, so texts would take too much memory.
+    const key = createHash('sha256').update(JSON.stringify(question)).digest('base64');
     const before = answers.get(key);
     if (before) return before;
     const computed = answer();

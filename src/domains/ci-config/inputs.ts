@@ -5,6 +5,8 @@ import { expandText } from './variables.ts';
 
 const MAX_INPUTS = 100;
 const MAX_FUNCTIONS = 3;
+/** The characters that blocks within texts may add to a file. */
+const MAX_ADDED = 2 * 1024 * 1024;
 const TYPES = ['string', 'number', 'boolean', 'array'] as const;
 const SPEC_KEYS = ['default', 'description', 'options', 'regex', 'type'];
 const BLOCK = /\$\[\[([^\]]{0,1000})\]\]/g;
@@ -100,28 +102,44 @@ export interface Interpolation {
 
 /** Replaces `$[[ inputs.x ]]` in keys and values. Alone in a value it keeps the type of the input. @throws ConfigError */
 export const interpolate = (value: Value, context: Interpolation): Value => {
+  let left = MAX_ADDED;
+  const spend = (characters: number): void => {
+    left -= characters;
+    if (left < 0) throw new ConfigError('The parsed YAML is too big');
+  };
+  return interpolated(value, { ...context, spend });
+};
+
+interface Interpolating extends Interpolation {
+  /** Counts the characters of texts that are made. @throws ConfigError if they are too many */
+  readonly spend: (characters: number) => void;
+}
+
+const interpolated = (value: Value, context: Interpolating): Value => {
   if (typeof value === 'string') return interpolateText(value, context);
-  if (isList(value)) return value.map((each) => interpolate(each, context));
+  if (isList(value)) return value.map((each) => interpolated(each, context));
   if (!isMapping(value)) return value;
   return new Map(
-    [...value].map(([key, each]) => [String(interpolateText(key, context)), interpolate(each, context)] as const),
+    [...value].map(([key, each]) => [String(interpolateText(key, context)), interpolated(each, context)] as const),
   );
 };
 
 /** Returns whether the text has a block to replace. */
 const hasBlocks = (text: string): boolean => text.includes('$[[');
 
-const interpolateText = (text: string, context: Interpolation): Value => {
+const interpolateText = (text: string, context: Interpolating): Value => {
   if (!hasBlocks(text)) return text;
   const whole = /^\$\[\[([^\]]{0,1000})\]\]$/.exec(text.trim());
   if (whole && text.trim().indexOf('$[[', 1) < 0) return blockValue(whole[1] ?? '', context);
   return text.replaceAll(BLOCK, (_, block: string) => {
     const value = blockValue(block, context);
-    return isScalar(value) ? String(value) : JSON.stringify(toJson(value));
+    const written = isScalar(value) ? String(value) : JSON.stringify(toJson(value));
+    context.spend(written.length);
+    return written;
   });
 };
 
-const blockValue = (block: string, context: Interpolation): Value => {
+const blockValue = (block: string, context: Interpolating): Value => {
   const [access = '', ...functions] = block.split('|').map((part) => part.trim());
   if (functions.length > MAX_FUNCTIONS) throw new ConfigError('too many functions in interpolation block');
   const name = /^inputs\.([\w-]+)$/.exec(access)?.[1];
@@ -131,18 +149,22 @@ const blockValue = (block: string, context: Interpolation): Value => {
   return functions.reduce<Value>((before, each) => applyFunction(each, before, context), value);
 };
 
-const applyFunction = (call: string, value: Value, context: Interpolation): Value => {
+const applyFunction = (call: string, value: Value, context: Interpolating): Value => {
   const text = isScalar(value) ? String(value) : null;
   if (text === null) throw new ConfigError(`error in \`${call}\` function: invalid input type`);
   if (call === 'expand_vars') {
-    return expandText(text, (name) => {
+    const expanded = expandText(text, (name) => {
       if (context.isMasked(name))
         throw new ConfigError('variable expansion error: masked variables cannot be expanded');
       return context.valueFor(name) ?? undefined;
     });
+    context.spend(expanded.length);
+    return expanded;
   }
-  if (call === 'posix_escape')
+  if (call === 'posix_escape') {
+    context.spend(text.length);
     return text === '' ? "''" : text.replaceAll(/[^\w\-.,:+/@\n]/g, '\\$&').replaceAll('\n', "'\n'");
+  }
   const cut = /^truncate\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)$/.exec(call);
   if (cut) return text.slice(Number(cut[1]), Number(cut[1]) + Number(cut[2]));
   throw new ConfigError(

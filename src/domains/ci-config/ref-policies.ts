@@ -1,7 +1,9 @@
 import type { RefPolicy } from './definition.ts';
+import type { Expression } from './expressions.ts';
 import { patternOf } from './keywords/policies.ts';
 import { compileRegex, isRegexLiteral } from './regular-expressions.ts';
 import type { RuleContext } from './rules.ts';
+import { letOthersGo } from './turns.ts';
 
 /** The facts about the pipeline that `only` and `except` test. */
 export interface RefContext extends RuleContext {
@@ -45,9 +47,17 @@ export const isIncluded = async (
 
 const conditionsOf = ({ refs, variables, changes }: RefPolicy, context: RefContext): (() => Promise<boolean>)[] => [
   ...(refs ? [async () => refs.some((ref) => matchesRef(ref, context))] : []),
-  ...(variables ? [async () => variables.some((each) => each.evaluate(context.valueFor))] : []),
+  ...(variables ? [() => anyHolds(variables, context)] : []),
   ...(changes ? [() => context.changes({ paths: changes, compare_to: null })] : []),
 ];
+
+const anyHolds = async (expressions: readonly Expression[], { valueFor }: RefContext): Promise<boolean> => {
+  for (const each of expressions) {
+    await letOthersGo();
+    if (each.evaluate(valueFor)) return true;
+  }
+  return false;
+};
 
 const matchesRef = (given: string, context: RefContext): boolean => {
   const pattern = patternOf(given);

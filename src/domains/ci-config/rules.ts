@@ -1,5 +1,6 @@
 import type { ChangesClause, ExistsClause, Rule } from './definition.ts';
-import { expandText } from './variables.ts';
+import { letOthersGo } from './turns.ts';
+import { expandText, MAX_NAME } from './variables.ts';
 
 /** The facts about the pipeline that rules test. */
 export interface RuleContext {
@@ -12,7 +13,10 @@ export interface RuleContext {
 
 /** Returns the first rule that matches, or null. */
 export const matchingRule = async (rules: readonly Rule[], context: RuleContext): Promise<Rule | null> => {
-  for (const rule of rules) if (await matches(rule, context)) return rule;
+  for (const rule of rules) {
+    await letOthersGo();
+    if (await matches(rule, context)) return rule;
+  }
   return null;
 };
 
@@ -24,5 +28,5 @@ const matches = async (rule: Rule, context: RuleContext): Promise<boolean> => {
 
 const expanded = <C extends { readonly paths: readonly string[] }>(clause: C, { valueFor }: RuleContext): C => ({
   ...clause,
-  paths: clause.paths.map((path) => expandText(path, (name) => valueFor(name) ?? undefined)),
+  paths: clause.paths.map((path) => expandText(path, (name) => valueFor(name) ?? undefined, MAX_NAME)),
 });

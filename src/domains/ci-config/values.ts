@@ -37,6 +37,29 @@ export const deepMerge = (under: Mapping, over: Mapping, count?: (entries: numbe
   return merged;
 };
 
+/** The characters of a document. Aliases, inputs and `extends` may repeat a long text very often. */
+const MAX_TEXT = 20 * 1024 * 1024;
+
+/**
+ * Returns the number of characters in the texts of the value. What occurs several times counts as often, but is looked at
+ * once.
+ */
+const textLength = (value: Value, known: Map<unknown, number>): number => {
+  if (typeof value === 'string') return value.length;
+  if (value instanceof Reference) return textLength(value.path, known);
+  if (!isMapping(value) && !isList(value)) return 0;
+  const before = known.get(value);
+  if (before !== undefined) return before;
+  let length = 0;
+  if (isMapping(value)) for (const [key, each] of value) length += key.length + textLength(each, known);
+  else for (const each of value) length += textLength(each, known);
+  known.set(value, length);
+  return length;
+};
+
+/** Whether the texts of the value are too long together to be written or copied. */
+export const isTooLong = (value: Value): boolean => textLength(value, new Map()) > MAX_TEXT;
+
 /** Returns the value as JSON data. References must have been resolved. */
 export const toJson = (value: Value): unknown => {
   if (isMapping(value)) return Object.fromEntries([...value].map(([key, each]) => [key, toJson(each)]));

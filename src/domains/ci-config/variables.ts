@@ -5,20 +5,35 @@ import type { Variable } from './model.ts';
 const REFERENCE = /\$\$|\$([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}|%([A-Za-z_]\w*)%/g;
 /** References within references can double a value at each step. */
 const MAX_EXPANDED = 1_000_000;
+/** Of all variables together. A small file can refer to one long value very often. */
+const MAX_TOGETHER = 5_000_000;
+/** What names and paths may expand to. Environments, resource groups and files of repositories have shorter ones. */
+export const MAX_NAME = 1_000;
+
+const tooLong = () => new ConfigError('variables expand to a text that is too long');
+
+/** The characters that variables may still expand to. */
+export interface ExpansionBudget {
+  left: number;
+}
 
 /**
  * Replaces `$NAME`, `${NAME}` and `%NAME%` by the values that `valueFor` returns. Unknown references and `$$` stay.
  *
- * @throws ConfigError if the result is longer than 1,000,000 characters
+ * @throws ConfigError if the values in the result have more than `most` characters
  */
-export const expandText = (text: string, valueFor: (name: string) => string | undefined): string => {
+export const expandText = (
+  text: string,
+  valueFor: (name: string) => string | undefined,
+  most = MAX_EXPANDED,
+): string => {
   if (!/[$%]/.test(text)) return text;
-  let left = MAX_EXPANDED;
+  let left = most;
   return text.replaceAll(REFERENCE, (whole, plain?: string, braced?: string, percent?: string) => {
     const name = plain ?? braced ?? percent;
     const value = name === undefined ? whole : (valueFor(name) ?? whole);
     left -= value.length;
-    if (left < 0) throw new ConfigError('variables expand to a text that is too long');
+    if (left < 0) throw tooLong();
     return value;
   });
 };
@@ -47,12 +62,14 @@ const referencesOf = ({ value }: Variable): string[] =>
  * variables are left alone, and so are references to file variables. A variable that refers to its own name gets the
  * value below it (`PATH: "$PATH:/bin"`). A variable that gets a masked value is masked too.
  *
- * @throws ConfigError `circular variable reference detected: ["A", "B"]`
+ * @throws ConfigError `circular variable reference detected: ["A", "B"]`; if the values are longer together than 5,000,000
+ * characters, or than the budget that this call shares with others
  */
-export const expandVariables = <V extends Variable>(variables: readonly V[]): V[] => {
+export const expandVariables = <V extends Variable>(variables: readonly V[], budget?: ExpansionBudget): V[] => {
   const templates = variables.flatMap((variable, index) => (isTemplate(variable) ? [index] : []));
   // Rules ask for the variables of each job, so this is the path of large files.
   if (templates.length === 0) return [...variables];
+  let left = Math.min(MAX_TOGETHER, budget?.left ?? MAX_TOGETHER);
   const last = new Map(variables.map((variable, index) => [variable.key, index]));
   const expanded = new Map<number, string>();
   const masked = new Set<number>(variables.flatMap((variable, index) => (variable.masked ? [index] : [])));
@@ -95,6 +112,9 @@ export const expandVariables = <V extends Variable>(variables: readonly V[]): V[
         if (masked.has(place)) masked.add(index);
         return expanded.get(place) ?? other.value;
       });
+      left -= value.length;
+      if (budget) budget.left -= value.length;
+      if (left < 0) throw tooLong();
       expanded.set(index, value);
       open.delete(index);
       waiting.delete(index);

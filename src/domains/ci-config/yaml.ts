@@ -16,7 +16,7 @@ import {
   YAMLSeq,
 } from 'yaml';
 import { ConfigError } from './config-error.ts';
-import { isMapping, Reference, type Value } from './values.ts';
+import { isMapping, isTooLong, Reference, type Value } from './values.ts';
 
 /** Reference: ci §1. */
 const MAX_BYTES = 2 * 1024 * 1024;
@@ -65,7 +65,10 @@ export const parseYaml = (text: string): ParsedYaml => {
     for (const document of composer.compose(boundedTokens(text, lines), true, text.length)) {
       const [problem] = [...document.errors, ...document.warnings];
       if (problem) throw new ConfigError(`${problem.message} ${placeOf(lines, problem.pos[0])}`);
-      documents.push(new Conversion(lines, warnings).convert(document.contents));
+      const value = new Conversion(lines, warnings).convert(document.contents);
+      // Messages between threads repeat what aliases share.
+      if (isTooLong(value)) throw new ConfigError(TOO_BIG);
+      documents.push(value);
     }
   } catch (error) {
     // Deep input may exhaust the stack of the library in spite of the check.

@@ -1,7 +1,7 @@
 import { compileFile, findMissingFile } from '#domains/ci-config/compile.ts';
 import { ConfigError } from '#domains/ci-config/config-error.ts';
 import type { CompiledJob, CompileInput, CompileResult, Variable } from '#domains/ci-config/model.ts';
-import { expandText, valuesOf } from '#domains/ci-config/variables.ts';
+import { expandText, MAX_NAME, valuesOf } from '#domains/ci-config/variables.ts';
 import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { ZERO_OID } from '#domains/repositories/model.ts';
@@ -138,11 +138,11 @@ const planJobs = (jobs: readonly CompiledJob[], { predefined, variables }: Pipel
     const { environment, resource_group } = job;
     if (environment === null && resource_group === null) return { job, environment: null, resource_group: null };
     const known = [...predefined, ...compiledJobVariables(job), ...job.variables, ...variables];
-    const name = environment && expandText(environment.name, valuesOf(known));
+    const name = environment && expandText(environment.name, valuesOf(known), MAX_NAME);
     const ofEnvironment = name === null ? [] : [{ key: 'CI_ENVIRONMENT_NAME', value: name }];
     return {
       job,
       environment: name,
-      resource_group: resource_group && expandText(resource_group, valuesOf([...known, ...ofEnvironment])),
+      resource_group: resource_group && expandText(resource_group, valuesOf([...known, ...ofEnvironment]), MAX_NAME),
     };
   });
