@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { startHub } from '#app/build.ts';
 import { Api } from '#cli/api.ts';
 import { getSettings, setSettings } from '#cli/settings.ts';
-import { forgetSettings, getSecretSetting } from '#domains/settings/queries.ts';
+import { forgetSettings, getSecretSetting, getSettings as getStored } from '#domains/settings/queries.ts';
 import { settingsSchema } from '#domains/settings/registry.ts';
 import { settingsTables } from '#domains/settings/table.ts';
 import { readConfig } from '#platform/config/config.ts';
@@ -15,6 +15,26 @@ import { until } from '../support/until.ts';
 const app = useApp();
 const admin = () => app().as(app().root);
 const PATH = '/application/settings';
+
+it('can be read again by transactions that hold all connections', async () => {
+  await app().settle();
+  const { services } = app().hub;
+  const all = services.pool.options.max;
+  let begun = 0;
+  const read = await Promise.all(
+    Array.from({ length: all }, () =>
+      app()
+        .context()
+        .transaction(async (tx) => {
+          begun += 1;
+          if (begun === all) forgetSettings(services);
+          await until('all connections are in use', () => begun === all);
+          return (await getStored(tx)).id;
+        }),
+    ),
+  );
+  expect(read).toEqual(Array.from({ length: all }, () => 1));
+});
 
 describe('the settings API', () => {
   it('returns all settings under all their names', async () => {

@@ -1,5 +1,6 @@
 import { defineCache } from '#platform/cache.ts';
 import type { Context, Services } from '#platform/context.ts';
+import type { Database } from '#platform/db/pool.ts';
 import { forbidden } from '#platform/errors.ts';
 import { type SettingName, type Settings, settingsSchema } from './registry.ts';
 import { openSetting, SECRET_MASK, type SealedSecrets, sealedSecrets } from './secrets.ts';
@@ -19,7 +20,12 @@ interface Read {
 interface Cached {
   readonly settings: Promise<StoredSettings>;
   readonly secrets: Promise<SealedSecrets>;
+  /** Whether the promises are fulfilled. */
+  isRead: boolean;
 }
+
+/** The context of a transaction has a database of its own. */
+type Reader = Pick<Context, 'services'> & Partial<Pick<Context, 'db'>>;
 
 /** All settings, under one key. */
 const cachedSettings = defineCache<'all', Cached>({ name: 'settings', limit: 1, ttlMs: 60_000 });
@@ -28,16 +34,15 @@ const cachedSettings = defineCache<'all', Cached>({ name: 'settings', limit: 1, 
  * Returns the instance settings, cached for 60 s in each process (specification 3 §8). A change empties the cache of
  * this process at once, and those of other processes by notification within a second.
  */
-export const getSettings = ({ services }: Pick<Context, 'services'>): Promise<StoredSettings> =>
-  cached(services).settings;
+export const getSettings = (ctx: Reader): Promise<StoredSettings> => cached(ctx).settings;
 
 /**
  * Returns the text of a secret setting, or null if it is not set. Never log or show it.
  *
  * @throws if it was stored with another instance key
  */
-export const getSecretSetting = async (ctx: Pick<Context, 'services'>, name: SettingName): Promise<string | null> => {
-  const sealed = (await cached(ctx.services).secrets).get(name);
+export const getSecretSetting = async (ctx: Reader, name: SettingName): Promise<string | null> => {
+  const sealed = (await cached(ctx).secrets).get(name);
   return sealed === undefined ? null : openSetting(ctx, name, sealed);
 };
 
@@ -52,19 +57,41 @@ export const getSettingsAsAdministrator = (ctx: Context): Promise<StoredSettings
   return getSettings(ctx);
 };
 
-const cached = (services: Services): Cached => {
+/**
+ * A transaction reads settings that are not cached on its own connection: if transactions held all connections and waited
+ * for settings, no connection would be left to read them.
+ */
+const cached = ({ services, db = services.db }: Reader): Cached => {
+  const shared = cachedSettings(services).get('all') ?? readForAll(services);
+  return shared.isRead || db === services.db ? shared : cachedOf(readSettings(db));
+};
+
+const readForAll = (services: Services): Cached => {
   const cache = cachedSettings(services);
-  const present = cache.get('all');
-  if (present) return present;
-  const read = readSettings(services);
-  const entry = { settings: read.then(({ settings }) => settings), secrets: read.then(({ secrets }) => secrets) };
+  const read = readSettings(services.db);
+  const entry = cachedOf(read);
   cache.set('all', entry);
   // A failed read must not stay cached.
-  for (const promise of Object.values(entry)) promise.catch(() => cache.delete('all'));
+  read.catch(() => cache.delete('all'));
   return entry;
 };
 
-const readSettings = async ({ db }: Services): Promise<Read> => {
+const cachedOf = (read: Promise<Read>): Cached => {
+  const settings = read.then(({ settings }) => settings);
+  const secrets = read.then(({ secrets }) => secrets);
+  const entry: Cached = { settings, secrets, isRead: false };
+  read.then(
+    () => {
+      entry.isRead = true;
+    },
+    () => undefined,
+  );
+  // Callers await only one of them.
+  for (const promise of [settings, secrets]) promise.catch(() => undefined);
+  return entry;
+};
+
+const readSettings = async (db: Database): Promise<Read> => {
   const row = await db
     .selectFrom('application_settings')
     .select(['id', 'attributes', 'created_at', 'updated_at'])
