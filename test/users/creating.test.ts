@@ -185,6 +185,10 @@ describe('an identity', () => {
     expect(body.identities).toEqual([{ provider: 'ldapmain', extern_uid: 'cn=one' }]);
     const taken = await create({ password: PASSWORD, provider: 'ldapmain', extern_uid: 'cn=one' });
     expect([taken.status, taken.body]).toEqual([409, { message: 'Extern uid has already been taken' }]);
+    const alike = await create({ password: PASSWORD, provider: 'ldapmain', extern_uid: 'CN = One' });
+    expect([alike.status, alike.body]).toEqual([409, { message: 'Extern uid has already been taken' }]);
+    const again = await admin().put(`/users/${body.id}`, { provider: 'ldapmain', extern_uid: 'CN=One' });
+    expect(again.body.identities).toEqual([{ provider: 'ldapmain', extern_uid: 'CN=One' }]);
     const found = await admin().get('/users?extern_uid=cn%3Done&provider=ldapmain');
     expect(found.body.map((user: { id: number }) => user.id)).toEqual([body.id]);
   });

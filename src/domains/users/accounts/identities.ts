@@ -1,5 +1,6 @@
+import { sql } from 'kysely';
 import type { Context, Tx } from '#platform/context.ts';
-import { invalid, notFound } from '#platform/errors.ts';
+import { conflict, invalid, notFound } from '#platform/errors.ts';
 import { tightName } from '#platform/ldap/names.ts';
 import { GROUP_SAML, type UserAttributes } from '../attributes.ts';
 import { requireAdministrator } from '../policy.ts';
@@ -11,7 +12,7 @@ import { type Changes, lockUser, writeUser } from './write.ts';
  * group. Does nothing when no identity is given. A group has one SAML provider, which the group's id names. Returns the
  * change by attribute, for `writeUser`.
  *
- * @throws `invalid` for a group that does not exist
+ * @throws `invalid` for a group that does not exist, `conflict` for a name that another user has
  */
 export const setIdentity = async (
   tx: Tx,
@@ -28,11 +29,30 @@ export const setIdentity = async (
     .where('provider', '=', identity.provider)
     .where('saml_provider_id', 'is not distinct from', saml_provider_id)
     .executeTakeFirst();
+  const name = identity.provider.startsWith('ldap') ? await freeName(tx, identity.provider, extern_uid) : extern_uid;
   await tx.db
     .insertInto('identities')
-    .values({ ...identity, extern_uid: identity.provider.startsWith('ldap') ? tightName(extern_uid) : extern_uid })
+    .values({ ...identity, extern_uid: name })
     .execute();
   return { identity: { previous: replaced > 0n ? identity.provider : null, current: identity.provider } };
+};
+
+/**
+ * Returns the name in an LDAP directory in the form that is stored. Names match in any case, so two users cannot have
+ * one that differs only in case: sign-in could not tell them apart.
+ *
+ * @throws `conflict`
+ */
+const freeName = async (tx: Tx, provider: string, externUid: string): Promise<string> => {
+  const name = tightName(externUid);
+  const other = await tx.db
+    .selectFrom('identities')
+    .select('id')
+    .where('provider', '=', provider)
+    .where(sql<boolean>`lower(extern_uid) = lower(${name})`)
+    .executeTakeFirst();
+  if (other) throw conflict('Extern uid has already been taken');
+  return name;
 };
 
 const requireGroup = async (tx: Tx, id: number): Promise<void> => {
