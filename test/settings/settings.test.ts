@@ -309,4 +309,10 @@ describe('metadata', () => {
     expect(data.metadata).toEqual({ ...version, enterprise: false, kas: { enabled: false } });
     expect((await app().anonymous.graphql('{ metadata { version } }')).data.metadata).toBeNull();
   });
+
+  it('echoes a text to everybody', async () => {
+    const echo = '{ echo(text: "hello") }';
+    expect((await admin().graphql(echo)).data.echo).toBe('"root" says: hello');
+    expect((await app().anonymous.graphql(echo)).data.echo).toBe('nil says: hello');
+  });
 });

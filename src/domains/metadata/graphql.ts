@@ -44,3 +44,13 @@ builder.queryField('metadata', (t) =>
     resolve: (_root, _args, ctx) => (ctx.actor.userId === null ? null : {}),
   }),
 );
+
+builder.queryField('echo', (t) =>
+  t.string({
+    nullable: false,
+    description: 'Repeats the text, with the name of the caller (`nil` if anonymous): a first request of a new client.',
+    args: { text: t.arg.string({ required: true }) },
+    resolve: (_root, { text }, { actor: { username } }) =>
+      `${username === null ? 'nil' : JSON.stringify(username)} says: ${text}`,
+  }),
+);
