@@ -34,7 +34,7 @@ import { createPipelineOfHead } from '#domains/merge-requests/pipelines/pipeline
 import { rebaseMergeRequest } from '#domains/merge-requests/rebasing.ts';
 import { removeMergeRef, removeRefs } from '#domains/merge-requests/refs.ts';
 import { dropFiles } from '#domains/merge-requests/versions/merged.ts';
-import { refreshMergeRequest } from '#domains/merge-requests/versions/versions.ts';
+import { refreshMergeRequest } from '#domains/merge-requests/versions/refresh.ts';
 import { followVersion } from '#domains/notes/following.ts';
 import { sweepOAuth } from '#domains/oauth/jobs.ts';
 import {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { refreshNow } from '#domains/merge-requests/versions/versions.ts';
+import { refreshNow } from '#domains/merge-requests/versions/refresh.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import { pushCommits, README } from '../support/commits.ts';

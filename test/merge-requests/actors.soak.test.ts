@@ -1,7 +1,7 @@
 import { createClient } from 'graphql-sse';
 import { describe, expect, it } from 'vitest';
 import { eventDefinitions } from '#app/events.ts';
-import { refreshNow } from '#domains/merge-requests/versions/versions.ts';
+import { refreshNow } from '#domains/merge-requests/versions/refresh.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import { encodeCursor } from '#platform/cursor.ts';

@@ -16,7 +16,7 @@ import { getMergeRequest, type MergeRequestRow } from './queries.ts';
 import { setReviewState } from './reviewing/reviews.ts';
 import { emitApproval, emitMergeRequest } from './snapshot.ts';
 import { diffsByMergeRequestIds } from './versions/queries.ts';
-import { refreshNow } from './versions/versions.ts';
+import { refreshNow } from './versions/refresh.ts';
 import { withdraw, withdrawAll } from './withdrawing.ts';
 
 export interface Approve {

@@ -4,8 +4,9 @@ import { findProject } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
 import { inNameOf, systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { unlessDeleted } from './locking.ts';
 import { lockMergeRequest, mergeRequestsByIds } from './queries.ts';
-import { headOf, unlessDeleted } from './versions/versions.ts';
+import { headOf } from './versions/reading.ts';
 import { withdraw } from './withdrawing.ts';
 
 /**

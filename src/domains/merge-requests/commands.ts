@@ -28,7 +28,8 @@ import { requestPipelineForTarget } from './pipelines/of-target.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { headOf, refreshMergeRequest } from './versions/versions.ts';
+import { headOf } from './versions/reading.ts';
+import { refreshLater } from './versions/refresh.ts';
 import { withdrawAll } from './withdrawing.ts';
 
 /** Attributes for Developers of the target project. For other callers they are ignored, as v4 clients expect. */
@@ -154,7 +155,7 @@ export const createMergeRequest = async (
     if (quick?.subscribed !== undefined) await setSubscription(tx, 'merge_request', id, quick.subscribed);
     const row = await getMergeRequest(tx, target, iid);
     await emitMergeRequest(tx, mergeRequestOpened, target, row, {});
-    tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+    refreshLater(tx, id);
     return row;
   });
   return quick?.changes.state_event === 'close'
@@ -269,7 +270,7 @@ export const updateMergeRequest = async (
         : mergeRequestReopened;
     await emitMergeRequest(tx, kind, project, after, changes);
     if (isRefreshed) {
-      tx.enqueue(refreshMergeRequest, { id: after.id }, { key: `merge_requests.refresh:${after.id}` });
+      refreshLater(tx, after.id);
     }
     if (changes.target_branch) {
       // If the target branch was deleted, the caller is the hub, and people start the pipeline.

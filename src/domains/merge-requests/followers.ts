@@ -18,7 +18,7 @@ import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from './queri
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
 import { branchNote } from './versions/pushed-commits.ts';
-import { refreshMergeRequest } from './versions/versions.ts';
+import { refreshLater } from './versions/refresh.ts';
 
 /** Brings merge requests up to date with pushes to their source and target branches. */
 export const followPushes = defineFollower({
@@ -81,7 +81,7 @@ export const followBranch = defineJob({
       await retarget(ctx, project, branch);
       const left = await openOnes(ctx, { target: project, branch });
       await ctx.transaction(async (tx) => {
-        for (const { id } of left) tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+        for (const { id } of left) refreshLater(tx, id);
       });
       return;
     }
@@ -100,8 +100,7 @@ export const followBranch = defineJob({
     const ended = new Set(merged.map(({ id }) => id));
     const from = await openOnes(ctx, { source: project, branch });
     await ctx.transaction(async (tx) => {
-      for (const { id } of from.filter((row) => !ended.has(row.id)))
-        tx.enqueue(refreshMergeRequest, { id, user_id }, { key: `merge_requests.refresh:${id}` });
+      for (const { id } of from.filter((row) => !ended.has(row.id))) refreshLater(tx, id, user_id);
       if (into.some(({ id }) => !ended.has(id)))
         tx.enqueue(recheckTarget, { project_id, branch }, { key: `merge_requests.recheck:${project_id}:${branch}` });
       for (const id of await closedApproved(tx, project, branch))

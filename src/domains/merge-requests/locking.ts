@@ -1,6 +1,7 @@
 import { lockProjectFor } from '#domains/projects/locks.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Tx } from '#platform/context.ts';
+import { DomainError } from '#platform/errors.ts';
 import { lockMergeRequest, type MergeRequestRow } from './queries.ts';
 
 /**
@@ -16,4 +17,10 @@ export const lockInProject = async (
 ): Promise<{ readonly project: ProjectRow; readonly row: MergeRequestRow }> => {
   const project = await lockProjectFor(tx, seen, 'read_merge_request', 'shared');
   return { project, row: await lockMergeRequest(tx, project, given) };
+};
+
+/** For `catch`: returns null if the merge request was deleted meanwhile. */
+export const unlessDeleted = (error: unknown): null => {
+  if (error instanceof DomainError && error.code === 'not_found') return null;
+  throw error;
 };

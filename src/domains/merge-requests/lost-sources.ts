@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
-import { refreshMergeRequest } from './versions/versions.ts';
+import { refreshLater } from './versions/refresh.ts';
 
 /** Checks the merge requests elsewhere whose source projects are about to be deleted, after this transaction. */
 export const refreshThoseFrom = async (tx: Tx, projectIds: readonly number[]): Promise<void> => {
@@ -8,5 +8,5 @@ export const refreshThoseFrom = async (tx: Tx, projectIds: readonly number[]): P
     select id from merge_requests
     where source_project_id = any (${projectIds}::bigint[]) and project_id <> all (${projectIds}::bigint[])
       and state = 'opened'`.execute(tx.db);
-  for (const { id } of rows) tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+  for (const { id } of rows) refreshLater(tx, id);
 };

@@ -8,7 +8,7 @@ import { failed, land, type MergeOptions, MergeRefused } from './merging/landing
 import { pipelineOfHead } from './pipelines/pipelines.ts';
 import { mayMerge } from './policy.ts';
 import { getMergeRequest, type MergeRequestRow } from './queries.ts';
-import { refreshNow } from './versions/versions.ts';
+import { refreshNow } from './versions/refresh.ts';
 
 export interface Merge extends MergeOptions {
   /** The head that the caller has seen. */

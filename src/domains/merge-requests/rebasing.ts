@@ -17,7 +17,7 @@ import { mergeRequestChecked, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from './queries.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { refreshMergeRequest } from './versions/versions.ts';
+import { refreshLater } from './versions/refresh.ts';
 
 // A rebase is durable like a merge. The request is stored in `merge_requests.rebasing` with its job. The job makes the
 // commits, stores what is about to land, and moves the branch with the events of a push. If the process dies in between,
@@ -193,7 +193,7 @@ const finish = async (
       })
       .where('id', '=', row.id)
       .execute();
-    if (isStale) tx.enqueue(refreshMergeRequest, { id: row.id }, { key: `merge_requests.refresh:${row.id}` });
+    if (isStale) refreshLater(tx, row.id);
     const after = await getMergeRequest(tx.as(systemActor), project, row.iid);
     if (error === null) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
     else {

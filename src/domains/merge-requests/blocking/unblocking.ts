@@ -5,9 +5,9 @@ import { systemActor, type Tx } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestChecked, mergeRequestMerged } from '../events.ts';
+import { unlessDeleted } from '../locking.ts';
 import { lockMergeRequest, mergeRequestsByIds } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
-import { unlessDeleted } from '../versions/versions.ts';
 
 /** Notifies those merge requests that wait for one that was merged. */
 export const followBlocks = defineFollower({

@@ -27,7 +27,7 @@ import { mayMerge } from '../policy.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow, mergeRequestsByIds } from '../queries.ts';
 import { removeMergeRefLater } from '../refs.ts';
 import { emitMergeRequest } from '../snapshot.ts';
-import { refreshMergeRequest } from '../versions/versions.ts';
+import { refreshLater } from '../versions/refresh.ts';
 import { findMerge } from './merge-ref.ts';
 import { authorOf, factsOf, MAX_COMMITS, oldestOf } from './message-facts.ts';
 import { mergeMessage, squashMessage } from './messages.ts';
@@ -273,7 +273,7 @@ const settleMerge = async (ctx: Context, id: number, landed?: Intent): Promise<v
     if (intent && isLanded) return complete(tx, project, row, intent);
     await tx.db.updateTable('merge_requests').set({ state: 'opened', merging: null }).where('id', '=', id).execute();
     // Pushes that came while it was locked were not followed.
-    tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+    refreshLater(tx, id);
   });
 };
 

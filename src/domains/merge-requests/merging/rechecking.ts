@@ -7,9 +7,10 @@ import { branchRef } from '#domains/repositories/model.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { mergeRequestChecked } from '../events.ts';
+import { unlessDeleted } from '../locking.ts';
 import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from '../queries.ts';
 import { emitMergeRequest } from '../snapshot.ts';
-import { refreshMergeRequest, unlessDeleted } from '../versions/versions.ts';
+import { refreshLater } from '../versions/refresh.ts';
 
 /**
  * Enqueues a check of those merge requests of a list whose merge status is stale. Only for callers who are at least
@@ -25,14 +26,14 @@ export const recheckMergeStatuses = async (ctx: Context, rows: readonly MergeReq
   });
   if (wanted.length === 0) return;
   await ctx.transaction(async (tx) => {
-    for (const { id } of wanted) tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+    for (const { id } of wanted) refreshLater(tx, id);
   });
 };
 
 /** The same for one merge request, for everyone who can read it. Repeated requests share one check. */
 export const recheckMergeStatus = async (ctx: Context, { id, state, merge_status }: MergeRequestRow): Promise<void> => {
   if (state !== 'opened' || !STALE.has(merge_status)) return;
-  await ctx.transaction(async (tx) => tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` }));
+  await ctx.transaction(async (tx) => refreshLater(tx, id));
 };
 
 const STALE: ReadonlySet<string> = new Set(['unchecked', 'cannot_be_merged_recheck']);
@@ -56,7 +57,7 @@ export const recheckTarget = defineJob({
     const known = new Set(same.map(({ id }) => id));
     const others = rows.filter(({ id }) => !known.has(id));
     await ctx.transaction(async (tx) => {
-      for (const { id } of others) tx.enqueue(refreshMergeRequest, { id }, { key: `merge_requests.refresh:${id}` });
+      for (const { id } of others) refreshLater(tx, id);
     });
     if (tip === null || same.length === 0) return;
     const clean = await git.mergeableInto(project.disk_path, tip, [...new Set(same.map(({ head }) => head))], {

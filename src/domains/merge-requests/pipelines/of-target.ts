@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import type { MergeRequestRow } from '../queries.ts';
-import { refreshNow } from '../versions/versions.ts';
+import { refreshNow } from '../versions/refresh.ts';
 import { createPipelineOfHead, pipelineRequest } from './pipelines.ts';
 
 /** Enqueues a pipeline for the new target branch. Callers without an account get none. */

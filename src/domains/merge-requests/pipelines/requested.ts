@@ -2,7 +2,7 @@ import type { PipelineRow } from '#domains/ci/queries.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { getMergeRequest, type MergeRequestRow } from '../queries.ts';
-import { refreshNow } from '../versions/versions.ts';
+import { refreshNow } from '../versions/refresh.ts';
 import { createMergeRequestPipeline, createMergeRequestPipelineLater } from './pipelines.ts';
 
 /** Creates the pipeline that the caller requests. @throws DomainError as `createMergeRequestPipeline` */

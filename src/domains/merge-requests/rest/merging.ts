@@ -5,7 +5,7 @@ import { cancelAutoMerge } from '../merging/auto-merge.ts';
 import { mergeMergeRequest } from '../merging.ts';
 import { requestRebase } from '../rebasing.ts';
 import { mergeRequestRecord } from '../record.ts';
-import { getMergeRefCommit } from '../versions/versions.ts';
+import { getMergeRefCommit } from '../versions/refresh.ts';
 import { findMergeRequest, one, wholeRecord } from './one.ts';
 
 const tag = 'Merge requests';
