@@ -3,7 +3,7 @@ import { projectUpdated } from '#domains/projects/events.ts';
 import type { Tx } from '#platform/context.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import type { EventRow } from '#platform/events.ts';
-import { refreshStatistics } from './upkeep.ts';
+import { refreshStatisticsLater } from './upkeep.ts';
 
 /** Refreshes statistics when the default branch of a project changes. */
 export const followProjects = defineFollower({
@@ -12,7 +12,7 @@ export const followProjects = defineFollower({
   wants: ({ kind }) => kind === projectUpdated.kind,
   handle: async (tx, events) => {
     for (const project_id of await withOtherBranch(tx, events)) {
-      tx.enqueue(refreshStatistics, { project_id }, { key: `repositories.statistics:${project_id}` });
+      refreshStatisticsLater(tx, project_id);
     }
   },
 });

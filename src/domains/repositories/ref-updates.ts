@@ -15,7 +15,7 @@ import { codeAudience, firstBranch } from './policy.ts';
 import { matching, type Protections, readProtections } from './protections.ts';
 import type { PushOptions } from './push-options.ts';
 import { findReadme } from './readme.ts';
-import { refreshStatistics } from './upkeep.ts';
+import { refreshStatisticsLater } from './upkeep.ts';
 import { hookCommit } from './webhook.ts';
 
 /** The facts in git about moved refs. They are read before the transaction, because it may take a while. */
@@ -187,7 +187,7 @@ export const recordUpdates = async (
     },
   });
   if (!updates.every((update) => bringsNothing(described, update, project))) {
-    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+    refreshStatisticsLater(tx, project.id);
   }
 };
 

@@ -4,7 +4,7 @@ import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { detectLanguages } from './languages.ts';
 import { branchRef } from './model.ts';
@@ -58,6 +58,11 @@ export const refreshStatistics = defineJob({
     });
   },
 });
+
+/** Updates the statistics after this transaction. */
+export const refreshStatisticsLater = (tx: Tx, projectId: number): void => {
+  tx.enqueue(refreshStatistics, { project_id: projectId }, { key: `repositories.statistics:${projectId}` });
+};
 
 /** Schedules a thorough packing of the repository. @throws DomainError `forbidden` */
 export const scheduleHousekeeping = async (ctx: Context, project: ProjectRow): Promise<void> => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { protectDefaultBranch } from '#domains/projects/protection.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import { refreshStatistics } from '#domains/repositories/upkeep.ts';
+import { refreshStatisticsLater } from '#domains/repositories/upkeep.ts';
 import type { Context } from '#platform/context.ts';
 import { emitImport } from '../emit-progress.ts';
 import { importFinished } from '../events.ts';
@@ -31,7 +31,7 @@ export const finishCopy = async (ctx: Context, row: ImportRow, project: ProjectR
       .where('id', '=', project.id)
       .execute();
     if (settled.default_branch !== null) await protectDefaultBranch(tx, project, settled.default_branch);
-    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+    refreshStatisticsLater(tx, project.id);
     await emitImport(tx, project, done, importFinished);
   });
 };

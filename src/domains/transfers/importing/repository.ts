@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { findReadme } from '#domains/repositories/readme.ts';
-import { refreshStatistics } from '#domains/repositories/upkeep.ts';
+import { refreshStatisticsLater } from '#domains/repositories/upkeep.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { FetchedBundle } from '#platform/git/cloning.ts';
@@ -53,7 +53,7 @@ export const importRepository = async (
       .where('id', '=', project.id)
       .execute();
     await recordFailures(tx, project.id, 'repository', failures);
-    tx.enqueue(refreshStatistics, { project_id: project.id }, { key: `repositories.statistics:${project.id}` });
+    refreshStatisticsLater(tx, project.id);
   });
 };
 
