@@ -1,5 +1,5 @@
 import { getProject } from '#domains/projects/queries.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';

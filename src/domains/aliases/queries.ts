@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { notFound } from '#platform/errors.ts';

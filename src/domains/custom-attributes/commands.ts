@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound, requireValid, tooLong } from '#platform/errors.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { customAttributeDeleted, customAttributeSet } from './events.ts';
 import { type CustomAttribute, MAX_LENGTH, OWNERS, type OwnerKind } from './model.ts';
-import { requireAdministrator } from './policy.ts';
 
 /**
  * Creates or replaces a custom attribute of a user, group or project. Administrators only.

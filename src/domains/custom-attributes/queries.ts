@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import { type CustomAttribute, OWNERS, type OwnerKind } from './model.ts';
-import { requireAdministrator } from './policy.ts';
 
 /** Returns the custom attributes by owner id, each list in order of key. Administrators only. */
 export const customAttributesByIds = async (

@@ -12,7 +12,7 @@ import {
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Tx } from '#platform/context.ts';
 
 /**

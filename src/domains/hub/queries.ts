@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { readBacklog } from '#domains/error-ingest/storing.ts';
 import { countDeliveries, type DeliveryCounts } from '#domains/hooks/queries.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { type FollowerProgress, listFollowerProgress } from '#platform/event-log/progress.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { isUnexpired } from '#domains/access/roles.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
 import { getUser } from '#domains/users/queries.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 

@@ -1,7 +1,8 @@
 import { type Selectable, sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
 import { type CredentialOrigin, originOf, provenance } from '#domains/tokens/origins.ts';
-import { requireAdministrator, requireUser } from '#domains/users/policy.ts';
+import { requireUser } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import type { OauthApplications } from '#platform/db/tables.ts';

@@ -1,7 +1,7 @@
 import type { CryptoKey } from 'jose';
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Services, Tx } from '#platform/context.ts';
 import { decrypt, encrypt } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';

@@ -9,7 +9,7 @@ import {
   replaceRunnersToken,
 } from '#domains/projects/runners-token.ts';
 import { getSettings } from '#domains/settings/queries.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import { type Context, systemActor, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { forbidden } from '#platform/errors.ts';

@@ -1,8 +1,8 @@
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { type GroupRow, getGroup } from '#domains/groups/queries.ts';
 import { listBotTokens, type TokenFilter, type TokenRow } from '#domains/tokens/queries.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
 import { findUser, listUsers, type UserRow } from '#domains/users/queries.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import type { List } from '#platform/db/list.ts';
 import { badRequest, notFound } from '#platform/errors.ts';

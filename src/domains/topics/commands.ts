@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
-import { requireAdministrator } from '#domains/users/policy.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
 import { badRequest, invalid, notFound, requireUnchanged, requireValid, tooLong } from '#platform/errors.ts';

@@ -1,4 +1,5 @@
 import { getSettings } from '#domains/settings/queries.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context } from '#platform/context.ts';
 import { forbidden, invalid, requireValid } from '#platform/errors.ts';
 import type { SentFile } from '#platform/files/picture.ts';
@@ -16,7 +17,6 @@ import { makePrimary, sendConfirmation } from './mails/confirmation.ts';
 import { sendPasswordReset } from './mails/password-reset.ts';
 import { isInternal } from './model.ts';
 import { hashPassword } from './password.ts';
-import { requireAdministrator } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount, type UserRemoval } from './removal.ts';

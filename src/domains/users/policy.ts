@@ -1,4 +1,3 @@
-import { notAdministrator } from '#platform/caller/administrators.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { forbidden, unauthenticated } from '#platform/errors.ts';
 
@@ -16,12 +15,6 @@ export const userView = (actor: Actor, user: { readonly id: number; readonly pri
 
 /** Whether `view` includes everything that `least` shows. */
 export const viewIncludes = (view: UserView, least: UserView): boolean => VIEWS.indexOf(view) >= VIEWS.indexOf(least);
-
-/** Requires an administrator. @throws `forbidden`; `unauthenticated` for anonymous callers */
-export const requireAdministrator = ({ actor }: Pick<Context, 'actor'>): void => {
-  if (actor.isAdmin) return;
-  throw actor.userId === null ? unauthenticated() : notAdministrator(actor);
-};
 
 /** Returns the caller's id. @throws `unauthenticated` for anonymous callers */
 export const requireUser = ({ actor }: Pick<Context, 'actor'>): number => {

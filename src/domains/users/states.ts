@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import type { EventDefinition } from '#platform/events.ts';
@@ -20,7 +21,6 @@ import {
 } from './events.ts';
 import { mailDeactivated, mailDecision } from './mails/states.ts';
 import { isInternal, refusalOf, STATE_MOVES, type StateMoveName, type UserState } from './model.ts';
-import { requireAdministrator } from './policy.ts';
 import { getUser, type UserRow } from './queries.ts';
 import { removeAccount } from './removal.ts';
 

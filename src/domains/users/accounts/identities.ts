@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
+import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { conflict, invalid, notFound } from '#platform/errors.ts';
 import { tightName } from '#platform/ldap/names.ts';
 import { GROUP_SAML, type UserAttributes } from '../attributes.ts';
-import { requireAdministrator } from '../policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from '../proof.ts';
 import { type Changes, lockUser, writeUser } from './write.ts';
 
