@@ -1,5 +1,4 @@
 import { loadProject, ProjectRef } from '#domains/projects/graphql.ts';
-import { ZERO_OID } from '#domains/repositories/model.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
@@ -9,6 +8,7 @@ import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { listJobsBelow } from './job-lists.ts';
 import {
   CI_STATUSES,

@@ -145,9 +145,9 @@ export const commitPath = ({
   readonly project_path: string;
 }): string | null => (sha === null ? null : `/${project_path}/-/commit/${sha}`);
 
-/** Returns the full name of a branch or tag. Refs of merge requests are full already. */
-export const fullRef = ({ ref, tag }: { readonly ref: string | null; readonly tag: boolean }): string | null =>
-  ref === null || ref.startsWith('refs/') ? ref : `refs/${tag ? 'tags' : 'heads'}/${ref}`;
+/** Returns the full name of the ref of a pipeline or job. Those of merge requests are full already. */
+export const fullRef = (ref: string, tag: boolean): string =>
+  ref.startsWith('refs/') ? ref : `refs/${tag ? 'tags' : 'heads'}/${ref}`;
 
 export const pipelineWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: OfProject): string =>
   `${projectWebUrl(ctx, { full_path: project_path })}/-/pipelines/${id}`;

@@ -5,6 +5,7 @@ import { ciConfigPathOf } from '#domains/projects/ci-config-path.ts';
 import { type ProjectRow, projectWebUrl } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import type { Commit } from '#platform/git/objects.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { VERSION } from '#platform/process/version.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
@@ -37,8 +38,6 @@ export interface PipelineFacts {
   readonly source_sha: string | null;
   readonly target_sha: string | null;
 }
-
-const NO_COMMIT = '0'.repeat(40);
 
 /** Returns a name in the form that host names can have (reference: ci §1). */
 const slugOf = (name: string): string =>
@@ -187,7 +186,7 @@ const ofCommit = (project: ProjectRow, pipeline: PipelineFacts, commit: Commit |
   return toVariables({
     CI_COMMIT_SHA: sha,
     CI_COMMIT_SHORT_SHA: sha?.slice(0, 8),
-    CI_COMMIT_BEFORE_SHA: pipeline.before_sha ?? NO_COMMIT,
+    CI_COMMIT_BEFORE_SHA: pipeline.before_sha ?? ZERO_OID,
     CI_COMMIT_REF_NAME: ref,
     CI_COMMIT_REF_SLUG: ref === null ? null : slugOf(ref),
     CI_COMMIT_BRANCH: isOfBranch ? ref : null,

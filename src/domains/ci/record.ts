@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
-import { ZERO_OID } from '#domains/repositories/model.ts';
 import { commitRecord, toCommit } from '#domains/repositories/record.ts';
 import { managersByIds } from '#domains/runners/manager-queries.ts';
 import { runnersByIds } from '#domains/runners/queries.ts';
 import { jobRunnerRecord, toJobRunner } from '#domains/runners/record.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { isoTime } from '#platform/time.ts';
 import { archivedBefore, isArchived } from './archived.ts';
 import { artifactsOfJobs, type JobArtifact } from './artifacts-of-jobs.ts';

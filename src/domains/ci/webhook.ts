@@ -8,6 +8,7 @@ import { hookUser } from '#domains/users/webhook.ts';
 import type { Context } from '#platform/context.ts';
 import type { EventRow } from '#platform/events.ts';
 import type { Commit } from '#platform/git/objects.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { hookTime, isoTime } from '#platform/time.ts';
 import type { JobPayload, PipelinePayload } from './events.ts';
 import { type HookRelatives, hookRelatives, type PipelineDetails, pipelineDetails } from './hook-relatives.ts';
@@ -74,7 +75,7 @@ export const jobBody = (
     object_kind: 'build',
     ref,
     tag: job.tag,
-    before_sha: pipeline.before_sha ?? NO_COMMIT,
+    before_sha: pipeline.before_sha ?? ZERO_OID,
     sha: pipeline.sha,
     build_id: job.id,
     build_name: job.name,
@@ -128,7 +129,7 @@ export const pipelineBody = (
     protected_ref: relatives?.protected ?? false,
     tag: pipeline.tag,
     sha: pipeline.sha,
-    before_sha: pipeline.before_sha ?? NO_COMMIT,
+    before_sha: pipeline.before_sha ?? ZERO_OID,
     source: pipeline.source,
     status: pipeline.status,
     detailed_status: detailedStatus(statusOf(pipeline), pipelinePath(pipeline), details?.has_warnings).label,
@@ -170,8 +171,6 @@ const environmentOf = ({ id, environment: name }: HookedJob, relatives: HookRela
   name === null ? null : { name, ...(relatives?.environments.get(id) ?? { action: null, deployment_tier: null }) };
 
 const hookUserOf = (ctx: Context, user: UserSummary | null) => user && hookUser(ctx, user);
-
-const NO_COMMIT = '0'.repeat(40);
 
 const twins = (name: string, time: string | null) => ({ [name]: hookTime(time), [`${name}_iso`]: isoTime(time) });
 

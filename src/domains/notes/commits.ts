@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { createNote, type NewNote } from './commands.ts';
 import type { NoteableCommit } from './noteable.ts';
 import { requireCreateNote } from './policy.ts';
@@ -52,7 +53,7 @@ const positionIn = async (
   if (new_line === undefined && old_line === undefined) throw badRequest('position needs new_line or old_line');
   if ((given.head_sha ?? commit.id) !== commit.id) throw badRequest("head_sha is not the commit's id");
   for (const sha of [given.base_sha, given.start_sha]) {
-    if ((sha ?? parent ?? NO_COMMIT) !== (parent ?? NO_COMMIT)) throw badRequest("base_sha is not the commit's parent");
+    if ((sha ?? parent ?? ZERO_OID) !== (parent ?? ZERO_OID)) throw badRequest("base_sha is not the commit's parent");
   }
   const holds = async (oid: string | null, path: string) =>
     oid !== null && (await ctx.services.git.findFile(project.disk_path, oid, path))?.type === 'blob';
@@ -72,9 +73,6 @@ const positionIn = async (
     new_line: new_line ?? null,
   };
 };
-
-/** The id that clients send for a missing parent. */
-const NO_COMMIT = '0'.repeat(40);
 
 /** One line of one side, as shown in the comments of commits. */
 export interface CommentedLine {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineEvent, type EventRow } from '#platform/events.ts';
-import { ZERO_OID } from './model.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import { pushOptionsSchema } from './push-options.ts';
 
 const commit = z.object({

@@ -24,9 +24,6 @@ export type RepositoryProject = ProjectWith<typeof REPOSITORY_PARTS>;
 export const BRANCHES = 'refs/heads/';
 export const TAGS = 'refs/tags/';
 
-/** The object id in webhook bodies for a ref that does not exist. */
-export const ZERO_OID = '0'.repeat(40);
-
 export const branchRef = (name: string): string => BRANCHES + name;
 export const tagRef = (name: string): string => TAGS + name;
 

@@ -12,7 +12,7 @@ import { judgePush } from './policy.ts';
 import { matching, type ReadProtections, readProtections } from './protections.ts';
 import { filterNames, searchTest } from './queries/names.ts';
 import { resolveRevision } from './queries/revisions.ts';
-import { callerIdentity, refusal, requireMove, writeRef } from './writing.ts';
+import { callerIdentity, refusal, requireMove, SOME_OID, writeRef } from './writing.ts';
 
 export interface TagFilter {
   /** Part of the name, case-insensitive. `^term` matches at the start, `term$` at the end. */
@@ -165,7 +165,7 @@ export const deleteTag = async (ctx: Context, project: ProjectRow, name: string)
 
 /** Returns why the caller may not create the tag, or null. Releases of protected tags follow the same rules. */
 export const refusalOfTagName = async (ctx: Context, project: ProjectRow, tag: string): Promise<string | null> => {
-  const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: '0'.repeat(40) };
+  const update: RefUpdate = { ref: tagRef(tag), oldOid: null, newOid: SOME_OID };
   const [refused] = (await judgePush(ctx, project, [update], null)).refused ?? [];
   return refused?.reason ?? null;
 };

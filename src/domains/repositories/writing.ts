@@ -22,7 +22,8 @@ export const callerIdentity = async (ctx: Context): Promise<Identity> => {
   return { name: user.name, email: await commitEmail(ctx, user), date: ctx.clock.now() };
 };
 
-const SOME_OID = '0'.repeat(40);
+/** Stands for an object that is not created yet. The rules of pushes only ask whether there is one. */
+export const SOME_OID = '0'.repeat(40);
 
 interface PermittedMove {
   readonly fastForwardOnly: boolean;

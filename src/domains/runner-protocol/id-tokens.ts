@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { visibilityName } from '#domains/access/model.ts';
-import { isMergeRequestRef } from '#domains/ci/model.ts';
+import { fullRef } from '#domains/ci/model.ts';
 import { SIGNING_ALGORITHM, signingKey } from '#domains/oauth/signing-keys.ts';
 import type { RunnerFacts } from '#domains/runners/tokens.ts';
 import type { Context } from '#platform/context.ts';
@@ -39,7 +39,7 @@ export const signIdTokens = async (
     job_id: String(job.id),
     ref,
     ref_type,
-    ref_path: isMergeRequestRef(ref) ? ref : `refs/${job.tag ? 'tags' : 'heads'}/${ref}`,
+    ref_path: fullRef(ref, job.tag),
     ref_protected: String(job.protected),
     runner_id: facts.id,
     runner_environment: 'self-hosted',

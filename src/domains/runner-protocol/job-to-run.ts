@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { type Dependency, readDependencies } from '#domains/ci/dependencies.ts';
 import { type GivenVariables, readGivenVariables } from '#domains/ci/given-variables.ts';
-import { isMergeRequestRef } from '#domains/ci/model.ts';
+import { fullRef } from '#domains/ci/model.ts';
 import { jobOptions } from '#domains/ci/options.ts';
 import { outdatedDeployments } from '#domains/ci/outdated-deployments.ts';
 import { type PredefinedVariable, predefinedVariablesOf } from '#domains/ci/predefined.ts';
@@ -147,7 +147,12 @@ const readCheckouts = async (
   return new Map(
     read.map(({ pipeline, existing }, place) => [
       pipeline.id,
-      { ref: fullRef(pipeline), own_ref: pipelineRef(pipeline.id), existing, predefined: variables[place] ?? [] },
+      {
+        ref: fullRef(pipeline.ref ?? '', pipeline.tag),
+        own_ref: pipelineRef(pipeline.id),
+        existing,
+        predefined: variables[place] ?? [],
+      },
     ]),
   );
 };
@@ -195,7 +200,7 @@ const readRepository = async (
 ): Promise<ReadPipeline[]> => {
   const { disk_path } = project;
   const commits = await readCommits(ctx, disk_path, [...new Set(pipelines.flatMap(({ sha }) => sha ?? []))]);
-  const refs = pipelines.flatMap((pipeline) => [pipelineRef(pipeline.id), fullRef(pipeline)]);
+  const refs = pipelines.flatMap((pipeline) => [pipelineRef(pipeline.id), fullRef(pipeline.ref ?? '', pipeline.tag)]);
   const existing = await ctx.services.git.existingRefs(disk_path, refs);
   return pipelines.map((pipeline) => ({
     project,
@@ -203,9 +208,4 @@ const readRepository = async (
     commit: commits.get(pipeline.sha ?? '') ?? null,
     existing,
   }));
-};
-
-const fullRef = ({ ref, tag }: PipelineRow): string => {
-  const name = ref ?? '';
-  return isMergeRequestRef(name) ? name : tag ? `refs/tags/${name}` : `refs/heads/${name}`;
 };

@@ -47,7 +47,7 @@ export const createSchedule = async (
   requireAbility(ctx, seen, 'create_pipeline');
   requireVariables(ctx, seen, variables);
   requireValid(problemsOf({ ...given, cron_timezone }, ctx.clock.now()));
-  const ref = await fullRef(ctx, seen, given.ref);
+  const ref = await readRef(ctx, seen, given.ref);
   await requireRunOn(ctx, seen, ref);
   return ctx.transaction(async (tx) => {
     const project = await lockProjectFor(tx, seen, 'create_pipeline');
@@ -87,7 +87,7 @@ export const updateSchedule = async (
 ): Promise<ScheduleRow> => {
   requireChange(ctx, project, await getSchedule(ctx, project, id));
   requireVariables(ctx, project, variables);
-  const ref = given.ref === undefined ? null : await fullRef(ctx, project, given.ref);
+  const ref = given.ref === undefined ? null : await readRef(ctx, project, given.ref);
   return changeLocked(ctx, project, id, async (tx, before) => {
     requireChange(tx, project, before);
     const after = {
@@ -338,7 +338,7 @@ const nextRunAt = (cron: string, zone: string, now: Date): string | null =>
  *
  * @throws DomainError `invalid` if it does not exist, or if a branch and a tag have the name
  */
-const fullRef = async ({ services }: Context, { disk_path }: ProjectRow, given: string): Promise<string> => {
+const readRef = async ({ services }: Context, { disk_path }: ProjectRow, given: string): Promise<string> => {
   const names = /^refs\/(?:heads|tags)\//.test(given) ? [given] : [`refs/heads/${given}`, `refs/tags/${given}`];
   const found: string[] = [];
   for (const name of names) if ((await services.git.resolve(disk_path, name)) !== null) found.push(name);

@@ -39,6 +39,9 @@ export const shortName = (ref: string): string | null => {
   return null;
 };
 
+/** The id that git, clients and webhook bodies give for an object that does not exist. */
+export const ZERO_OID = '0'.repeat(40);
+
 /** Returns true for a full object id in git's notation. */
 export const validOid = (text: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 

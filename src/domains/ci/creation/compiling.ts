@@ -4,8 +4,8 @@ import type { CompiledJob, CompileInput, CompileResult, Variable } from '#domain
 import { expandText, MAX_NAME, valuesOf } from '#domains/ci-config/variables.ts';
 import { variablesFor } from '#domains/ci-variables/queries.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
-import { ZERO_OID } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
+import { ZERO_OID } from '#platform/git/ref-names.ts';
 import type { PipelineSource } from '../model.ts';
 import { compiledJobVariables, predefinedVariables } from '../predefined.ts';
 import { readUserVariables } from '../user-variables.ts';

@@ -75,9 +75,7 @@ builder.objectFields(PipelineRef, (t) => ({
     description: 'Whether a job of another pipeline of the project started it.',
     resolve: ({ source }) => source === 'parent_pipeline',
   }),
-  refPath: t.string({
-    resolve: fullRef,
-  }),
+  refPath: t.string({ resolve: ({ ref, tag }) => (ref === null ? null : fullRef(ref, tag)) }),
   commitPath: t.string({ resolve: commitPath }),
   latest: t.boolean({
     nullable: false,
@@ -156,7 +154,7 @@ builder.objectFields(JobRef, (t) => ({
     description: 'What started its pipeline.',
     resolve: async ({ pipeline_id }, _args, ctx) => (await loadPipeline(ctx, pipeline_id))?.source ?? null,
   }),
-  refPath: t.string({ resolve: fullRef }),
+  refPath: t.string({ resolve: ({ ref, tag }) => (ref === null ? null : fullRef(ref, tag)) }),
   commitPath: t.string({ resolve: commitPath }),
   playPath: t.string({ resolve: (job) => `${jobPath(job)}/play` }),
   browseArtifactsPath: t.string({ resolve: (job) => `${jobPath(job)}/artifacts/browse` }),

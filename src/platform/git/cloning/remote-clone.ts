@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { GitError } from '../git-error.ts';
 import { FLUSH, PacketSplitter, packet } from '../http/pkt-line.ts';
 import type { Runner } from '../process/runner.ts';
+import { ZERO_OID } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 import { buildAside, chooseRefs, type NamedObject, takePack } from './fresh-repository.ts';
 
@@ -11,8 +12,6 @@ const MAX_ADVERTISED_BYTES = 64 * 1024 * 1024;
 /** Limit for terminal messages. A normal exchange has a few kilobytes. */
 const MAX_SAID_BYTES = 16 * 1024 * 1024;
 const OID = /^[0-9a-f]{40}$/;
-const ZERO_OID = '0'.repeat(40);
-
 /**
  * Clones over smart HTTP in protocol version 1, which every server supports (gitprotocol-http). The caller sends the
  * requests, so that they pass the same address checks as all others. git itself opens no connection; it only receives

@@ -1,7 +1,7 @@
 import { GitError } from '../git-error.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { Runner } from '../process/runner.ts';
-import { requireOids, validFullRef, validOid, validRefName } from '../ref-names.ts';
+import { requireOids, validFullRef, validOid, validRefName, ZERO_OID } from '../ref-names.ts';
 import type { ListRefsOptions, Ref, RefChange, RevisionStep } from '../refs.ts';
 import type { Git } from '../types.ts';
 import { hasRefFile, readRefFile, readRefFiles } from './files.ts';
@@ -161,8 +161,6 @@ export const transaction = (changes: readonly RefChange[]): string =>
       return newOid === null ? `delete ${ref}\0${old}\0` : `update ${ref}\0${newOid}\0${old}\0`;
     })
     .join('');
-
-const ZERO_OID = '0'.repeat(40);
 
 const SORTS: Readonly<Record<NonNullable<ListRefsOptions['order']>, readonly string[]>> = {
   name: [],
