@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
-import { lockContainer, ownerColumns } from '#domains/planning/container.ts';
+import { type ContainerAddress, lockContainer, ownerColumns } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound, requireUnchanged, requireValid, unprocessable } from '#platform/errors.ts';
 import { pushRuleCreated, pushRuleDeleted, pushRuleUpdated } from './events.ts';
 import { FLAG_NAMES, PATTERN_NAMES, type PushRule, type PushRuleAttributes } from './model.ts';
 import { problemsOf } from './patterns.ts';
-import { getPushRuleContainer, type PushRuleContainer, pushRuleScope } from './policy.ts';
+import { getPushRuleContainer, pushRuleScope } from './policy.ts';
 import { ownerOf } from './queries.ts';
 
 /**
@@ -15,7 +15,7 @@ import { ownerOf } from './queries.ts';
  */
 export const createPushRule = async (
   ctx: Context,
-  at: PushRuleContainer,
+  at: ContainerAddress,
   given: PushRuleAttributes,
 ): Promise<PushRule> => {
   const seen = await getPushRuleContainer(ctx, at);
@@ -39,7 +39,7 @@ export const createPushRule = async (
  */
 export const updatePushRule = async (
   ctx: Context,
-  at: PushRuleContainer,
+  at: ContainerAddress,
   given: PushRuleAttributes,
 ): Promise<PushRule> => {
   const seen = await getPushRuleContainer(ctx, at);
@@ -73,7 +73,7 @@ export const updatePushRule = async (
 /** Deletes the rule. The rule of the nearest group above then applies, if there is one. @throws as `updatePushRule`, `modified` */
 export const deletePushRule = async (
   ctx: Context,
-  at: PushRuleContainer,
+  at: ContainerAddress,
   unchangedSince: Date | null = null,
 ): Promise<void> => {
   const seen = await getPushRuleContainer(ctx, at);

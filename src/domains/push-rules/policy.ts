@@ -1,26 +1,19 @@
 import { MAINTAINER, OWNER } from '#domains/access/model.ts';
 import {
   type Container,
-  type ContainerKind,
+  type ContainerAddress,
   getContainer,
   requireContainerAbility,
 } from '#domains/planning/container.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
-
-/** The group or project of a push rule, as the caller names it. */
-export interface PushRuleContainer {
-  readonly kind: ContainerKind;
-  readonly id: IdOrPath;
-}
 
 /**
  * Returns the group or project if the caller may administer its push rule: owners of a group, maintainers of a project.
  *
  * @throws `not_found` (Group, Project), `forbidden`, `unauthenticated`
  */
-export const getPushRuleContainer = async (ctx: Context, { kind, id }: PushRuleContainer): Promise<Container> => {
+export const getPushRuleContainer = async (ctx: Context, { kind, id }: ContainerAddress): Promise<Container> => {
   const container = await getContainer(ctx, kind, id);
   requireContainerAbility(ctx, container, 'admin_push_rule');
   return container;

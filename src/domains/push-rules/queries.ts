@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
-import type { Container, ContainerKind } from '#domains/planning/container.ts';
+import type { Container, ContainerAddress, ContainerKind } from '#domains/planning/container.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import type { Context } from '#platform/context.ts';
 import { notFound } from '#platform/errors.ts';
 import type { PushRule } from './model.ts';
-import { getPushRuleContainer, type PushRuleContainer } from './policy.ts';
+import { getPushRuleContainer } from './policy.ts';
 
 const OWNERS = { group: 'namespace_id', project: 'project_id' } as const;
 
@@ -20,7 +20,7 @@ export const ownerOf = (container: Container) =>
  *
  * @throws DomainError `not_found` (Group, Project), `forbidden`
  */
-export const findPushRule = async (ctx: Context, at: PushRuleContainer): Promise<PushRule | null> => {
+export const findPushRule = async (ctx: Context, at: ContainerAddress): Promise<PushRule | null> => {
   const { column, id } = ownerOf(await getPushRuleContainer(ctx, at));
   const rule = await ctx.db.selectFrom('push_rules').selectAll().where(column, '=', id).executeTakeFirst();
   return rule ?? null;
@@ -30,7 +30,7 @@ export const findPushRule = async (ctx: Context, at: PushRuleContainer): Promise
  * Returns the rule of the group or project itself. @throws DomainError `not_found` (Group, Project; Push Rule if none
  * is set), `forbidden`
  */
-export const getPushRule = async (ctx: Context, at: PushRuleContainer): Promise<PushRule> => {
+export const getPushRule = async (ctx: Context, at: ContainerAddress): Promise<PushRule> => {
   const rule = await findPushRule(ctx, at);
   if (!rule) throw notFound('Push Rule');
   return rule;

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { MAINTAINER } from '#domains/access/model.ts';
 import {
   type Container,
+  type ContainerAddress,
   getContainer,
   lockContainer,
   ownerColumns,
@@ -15,7 +16,7 @@ import { removeFiles } from '#platform/files/remove-files.ts';
 import { uploadCreated, uploadDeleted } from './events.ts';
 import { dropUnclaimed } from './jobs.ts';
 import { type Address, containerId, safeName, uploadFolder } from './model.ts';
-import { administeredContainer, type ContainerName, getUpload, getUploadAt, type UploadRow } from './queries.ts';
+import { administeredContainer, getUpload, getUploadAt, type UploadRow } from './queries.ts';
 
 /** A received file. */
 export interface SentAttachment {
@@ -37,7 +38,7 @@ const SECRET_BYTES = 20;
  *
  * @throws as `getContainer`, `forbidden`
  */
-export const createUpload = async (ctx: Context, name: ContainerName, file: SentAttachment) => {
+export const createUpload = async (ctx: Context, name: ContainerAddress, file: SentAttachment) => {
   const seen = await getContainer(ctx, name.kind, name.id);
   requireContainerAbility(ctx, seen, 'upload_file');
   const secret = randomBytes(SECRET_BYTES).toString('hex');
@@ -67,18 +68,18 @@ export const createUpload = async (ctx: Context, name: ContainerName, file: Sent
 };
 
 /** Deletes an upload. Requires a Maintainer. @throws as `getUpload` */
-export const deleteUpload = async (ctx: Context, name: ContainerName, id: number): Promise<void> => {
+export const deleteUpload = async (ctx: Context, name: ContainerAddress, id: number): Promise<void> => {
   await remove(ctx, name, await getUpload(ctx, name, id));
 };
 
 /** Deletes an upload by its URL. @throws as `getUploadAt` */
-export const deleteUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> => {
+export const deleteUploadAt = async (ctx: Context, name: ContainerAddress, address: Address): Promise<UploadRow> => {
   const row = await getUploadAt(ctx, name, address);
   await remove(ctx, name, row);
   return row;
 };
 
-const remove = async (ctx: Context, name: ContainerName, { id }: UploadRow): Promise<void> => {
+const remove = async (ctx: Context, name: ContainerAddress, { id }: UploadRow): Promise<void> => {
   const seen = await administeredContainer(ctx, name);
   await ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_uploads');

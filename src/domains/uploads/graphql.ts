@@ -1,5 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
 import { canOnGroup } from '#domains/groups/policy.ts';
+import type { ContainerAddress } from '#domains/planning/container.ts';
 import { JUDGED, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { loadUser, UserRef } from '#domains/users/graphql.ts';
@@ -10,7 +11,7 @@ import { gid } from '#graphql/ids.ts';
 import { mutationField } from '#graphql/mutation.ts';
 import { badRequest } from '#platform/errors.ts';
 import { deleteUpload, deleteUploadAt } from './commands.ts';
-import { type ContainerName, listUploadsBelow, type UploadRow } from './queries.ts';
+import { listUploadsBelow, type UploadRow } from './queries.ts';
 
 /** Resolvers must have checked that the caller may administer the uploads. */
 const FileUpload = builder.objectRef<UploadRow>('FileUpload').implement({
@@ -62,7 +63,10 @@ projectField('uploads', JUDGED, (t) =>
   ),
 );
 
-const containerOf = (groupPath: string | null | undefined, projectPath: string | null | undefined): ContainerName => {
+const containerOf = (
+  groupPath: string | null | undefined,
+  projectPath: string | null | undefined,
+): ContainerAddress => {
   if ((groupPath == null) === (projectPath == null)) throw badRequest('either groupPath or projectPath is required');
   return groupPath == null
     ? { kind: 'project', id: { path: projectPath ?? '' } }

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely';
 import {
   type Container,
+  type ContainerAddress,
   type ContainerKind,
   getContainer,
   requireContainerAbility,
@@ -10,30 +11,23 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Uploads } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
-import type { IdOrPath } from '#platform/id-or-path.ts';
 import { type Address, containerId, pictureTypeOf } from './model.ts';
 
 export type UploadRow = Selectable<Uploads>;
-
-/** A group or project, as the caller names it. */
-export interface ContainerName {
-  readonly kind: ContainerKind;
-  readonly id: IdOrPath;
-}
 
 /**
  * Returns the group or project if the caller may administer its uploads (specification 3 §4.4).
  *
  * @throws as `getContainer`, `forbidden`
  */
-export const administeredContainer = async (ctx: Context, name: ContainerName): Promise<Container> => {
+export const administeredContainer = async (ctx: Context, name: ContainerAddress): Promise<Container> => {
   const container = await getContainer(ctx, name.kind, name.id);
   requireContainerAbility(ctx, container, 'admin_uploads');
   return container;
 };
 
 /** Lists the uploads of a group or project, newest first. @throws as `administeredContainer` */
-export const listUploads = async (ctx: Context, name: ContainerName): Promise<List<UploadRow>> => {
+export const listUploads = async (ctx: Context, name: ContainerAddress): Promise<List<UploadRow>> => {
   const container = await administeredContainer(ctx, name);
   return listOf(ctx.db, inContainer(ctx, container.kind, containerId(container)), sortKeys, 'desc');
 };
@@ -43,7 +37,7 @@ export const listUploadsBelow = (ctx: Context, kind: ContainerKind): BatchedList
   batchedListOf(ctx.db, (id) => inContainer(ctx, kind, id), sortKeys, 'desc');
 
 /** Returns an upload by its id. @throws as `administeredContainer`, `not_found` (Upload) */
-export const getUpload = async (ctx: Context, name: ContainerName, id: number): Promise<UploadRow> => {
+export const getUpload = async (ctx: Context, name: ContainerAddress, id: number): Promise<UploadRow> => {
   const container = await administeredContainer(ctx, name);
   const row = await inContainer(ctx, container.kind, containerId(container)).where('id', '=', id).executeTakeFirst();
   if (!row) throw notFound('Upload');
@@ -51,7 +45,7 @@ export const getUpload = async (ctx: Context, name: ContainerName, id: number): 
 };
 
 /** Returns an upload by its URL. @throws as `administeredContainer`, `not_found` (Upload) */
-export const getUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> => {
+export const getUploadAt = async (ctx: Context, name: ContainerAddress, address: Address): Promise<UploadRow> => {
   const container = await administeredContainer(ctx, name);
   return atAddress(ctx, container, address);
 };
@@ -62,7 +56,7 @@ export const getUploadAt = async (ctx: Context, name: ContainerName, address: Ad
  *
  * @throws as `getContainer`, `not_found` (Upload)
  */
-export const readUploadAt = async (ctx: Context, name: ContainerName, address: Address): Promise<UploadRow> =>
+export const readUploadAt = async (ctx: Context, name: ContainerAddress, address: Address): Promise<UploadRow> =>
   (await findOpenPicture(ctx, name, address)) ?? atAddress(ctx, await getContainer(ctx, name.kind, name.id), address);
 
 /**
@@ -81,7 +75,7 @@ export const readUploadBelow = async (ctx: Context, fullPath: string, address: A
 
 const findOpenPicture = async (
   ctx: Context,
-  { kind, id }: ContainerName,
+  { kind, id }: ContainerAddress,
   address: Address,
 ): Promise<UploadRow | null> => {
   if (kind === 'group' || pictureTypeOf(address.filename) === null) return null;
