@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { openValue } from '#domains/ci/sealed-values.ts';
+import { openGivenValue } from '#domains/ci/sealed-values.ts';
 import { useApp } from '../support/app.ts';
 import { insertRunningJob, makeJobScene, type RunningJob, upload } from './support.ts';
 
@@ -24,7 +24,7 @@ const variablesOf = async (jobId: number) => {
     .where('job_id', '=', jobId)
     .orderBy('key')
     .execute();
-  return rows.map(({ key, sealed_value, source }) => [key, openValue(app().context(), sealed_value), source]);
+  return rows.map(({ key, sealed_value, source }) => [key, openGivenValue(app().context(), sealed_value), source]);
 };
 
 describe('a dotenv report', () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createRequestedPipeline, forgetCreationRequests } from '#domains/ci/creation/requests.ts';
-import { sealValue } from '#domains/ci/sealed-values.ts';
+import { sealGivenValue } from '#domains/ci/sealed-values.ts';
 import { useApp } from '../support/app.ts';
 import { mutate } from '../support/graphql.ts';
 import { pipelineScene } from './pipeline-scene.ts';
@@ -68,7 +68,7 @@ describe('a pipeline that is created in the background', () => {
   it('is created once, although processes die', async () => {
     const { outcome, pipelines, project, owner } = await scene();
     const id = randomUUID();
-    const sealed = sealValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
+    const sealed = sealGivenValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
     await rowsOf(
       'insert into pipeline_creation_requests (id, project_id, user_id, sealed_input) values ($1, $2, $3, $4)',
       ...[id, project.id, owner.id, sealed],
@@ -107,7 +107,7 @@ describe('a pipeline that is created in the background', () => {
   it('fails if its user may not create pipelines any more, or the hub cannot create it', async () => {
     const { outcome, project, owner } = await scene();
     const [reporter, other, broken] = [await app().make.user(), randomUUID(), randomUUID()];
-    const sealed = sealValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
+    const sealed = sealGivenValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
     await rowsOf(
       `insert into pipeline_creation_requests (id, project_id, user_id, sealed_input)
        values ($1, $3, $4, $6), ($2, $3, $5, 'x')`,

@@ -20,7 +20,7 @@ import { cancelRows, ownJobs, replaceRows } from './processing/rows.ts';
 import { type LockedPipeline, lockPipeline, processPipeline } from './processing.ts';
 import { getJob, getPipeline, type JobRow, jobByIdIn, type PipelineRow } from './queries.ts';
 import { restorePipelineRef } from './refs.ts';
-import { sealValue } from './sealed-values.ts';
+import { sealGivenValue } from './sealed-values.ts';
 
 /** A variable that a person gives to a manual job. */
 export interface JobVariable {
@@ -355,7 +355,9 @@ const giveVariables = async (tx: Tx, job_id: number, variables: readonly JobVari
   const values = new Map(variables.map(({ key, value }) => [key, value]));
   await tx.db
     .insertInto('job_variables')
-    .values([...values].map(([key, value]) => ({ job_id, key, sealed_value: sealValue(tx, value), source: 'manual' })))
+    .values(
+      [...values].map(([key, value]) => ({ job_id, key, sealed_value: sealGivenValue(tx, value), source: 'manual' })),
+    )
     .onConflict((conflict) =>
       conflict
         .columns(['job_id', 'key', 'source'])

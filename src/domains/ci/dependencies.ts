@@ -7,7 +7,7 @@ import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { familiesOf } from './family.ts';
 import { jobOptions } from './options.ts';
 import { type JobRow, jobsByIds } from './queries.ts';
-import { openValue } from './sealed-values.ts';
+import { openGivenValue } from './sealed-values.ts';
 
 /** An earlier job whose results a job gets. */
 export interface Dependency {
@@ -147,7 +147,7 @@ const pipelineNumbers = async (
     asking.map(({ job, needs, variables }) => {
       const values = new Map(variables.map(({ key, value }) => [key, value]));
       for (const { pipeline_id, key, sealed_value } of given) {
-        if (pipeline_id === job.pipeline_id) values.set(key, openValue(ctx, sealed_value));
+        if (pipeline_id === job.pipeline_id) values.set(key, openGivenValue(ctx, sealed_value));
       }
       const numbers = needs.map((need) => {
         const number = numberIn(need.pipeline ?? '', values);

@@ -1,5 +1,5 @@
 import type { Tx } from '#platform/context.ts';
-import { sealValue } from './sealed-values.ts';
+import { sealGivenValue } from './sealed-values.ts';
 
 /** Replaces the variables that a dotenv report of the job leaves for later jobs. */
 export const replaceDotenvVariables = async (
@@ -15,7 +15,7 @@ export const replaceDotenvVariables = async (
       [...variables].map(([key, value]) => ({
         job_id,
         key,
-        sealed_value: sealValue(tx, value),
+        sealed_value: sealGivenValue(tx, value),
         source: 'dotenv' as const,
       })),
     )

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { Dependencies } from './dependencies.ts';
 import type { JobRow } from './queries.ts';
-import { openValue } from './sealed-values.ts';
+import { openGivenValue } from './sealed-values.ts';
 
 export interface GivenVariable {
   readonly key: string;
@@ -44,7 +44,7 @@ export const readGivenVariables = async (
   const select = (belongs: (row: Row) => boolean): GivenVariable[] =>
     rows.filter(belongs).map(({ key, sealed_value, is_file, raw }) => ({
       key,
-      value: openValue(ctx, sealed_value),
+      value: openGivenValue(ctx, sealed_value),
       file: is_file,
       raw,
     }));

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { PipelineVariable } from './creation/insert.ts';
-import { openValue } from './sealed-values.ts';
+import { openGivenValue } from './sealed-values.ts';
 
 /** Returns the variables that were given to the pipeline, without checking access. */
 export const pipelineVariables = async (
@@ -16,7 +16,7 @@ export const pipelineVariables = async (
     .execute();
   return rows.map((row) => ({
     key: row.key,
-    value: openValue(ctx, row.sealed_value),
+    value: openGivenValue(ctx, row.sealed_value),
     variable_type: row.variable_type === 'file' ? 'file' : 'env_var',
     raw: row.raw,
   }));

@@ -3,9 +3,12 @@ import { decrypt, encrypt } from '#platform/secrets.ts';
 
 const PURPOSE = 'ci.variables';
 
-/** Seals the value of a pipeline's or a job's variable for its column `sealed_value`. */
-export const sealValue = ({ services }: Pick<Context, 'services'>, value: string): Buffer =>
+// The values that a pipeline or a job was given. Those of projects, groups and schedules are sealed for another purpose
+// (ci-variables/model.ts): neither opens the other.
+
+/** Seals a value for the column `sealed_value` of `pipeline_variables` and `job_variables`. */
+export const sealGivenValue = ({ services }: Pick<Context, 'services'>, value: string): Buffer =>
   encrypt(services.secretKey, value, PURPOSE);
 
-export const openValue = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
+export const openGivenValue = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
   decrypt(services.secretKey, sealed, PURPOSE);

@@ -2,7 +2,7 @@ import { readDependencies } from '#domains/ci/dependencies.ts';
 import { readGivenVariables } from '#domains/ci/given-variables.ts';
 import { jobVariables, predefinedVariables } from '#domains/ci/predefined.ts';
 import { jobsByIds, pipelinesByIds } from '#domains/ci/queries.ts';
-import { openValue } from '#domains/ci/sealed-values.ts';
+import { openGivenValue } from '#domains/ci/sealed-values.ts';
 import { readUserVariables } from '#domains/ci/user-variables.ts';
 import type { CompiledJob } from '#domains/ci-config/model.ts';
 import { expandText, valuesOf } from '#domains/ci-config/variables.ts';
@@ -66,7 +66,7 @@ const expanded = async (
     ),
     ...(given?.pipeline ?? []),
     ...(given?.manual ?? []),
-    ...left.map(({ key, sealed_value }) => ({ key, value: openValue(tx, sealed_value) })),
+    ...left.map(({ key, sealed_value }) => ({ key, value: openGivenValue(tx, sealed_value) })),
   ];
   const valueFor = valuesOf(values.map(({ key, value }) => ({ key, value, raw: true })));
   // A value may refer to others once more.

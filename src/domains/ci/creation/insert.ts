@@ -8,7 +8,7 @@ import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { jobCreated, pipelineCreated } from '../events.ts';
 import { eventScope, jobPayload, pipelinePayload } from '../payloads.ts';
 import { type CurrentJob, currentJobs, type LockedPipeline, lockPipeline } from '../processing.ts';
-import { sealValue } from '../sealed-values.ts';
+import { sealGivenValue } from '../sealed-values.ts';
 
 /** A variable given to a pipeline when it is created. */
 export interface PipelineVariable {
@@ -93,7 +93,7 @@ const insertVariables = async (tx: Tx, pipeline_id: number, variables: readonly 
       last.map(({ key, value, variable_type = 'env_var', raw = false }) => ({
         pipeline_id,
         key,
-        sealed_value: sealValue(tx, value),
+        sealed_value: sealGivenValue(tx, value),
         variable_type,
         raw,
       })),

@@ -8,7 +8,7 @@ import type { Context } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { authorisePipeline, createPipeline, isRefusal, type NewPipeline } from '../create.ts';
-import { openValue, sealValue } from '../sealed-values.ts';
+import { openGivenValue, sealGivenValue } from '../sealed-values.ts';
 
 export const REQUEST_STATUSES = ['in_progress', 'succeeded', 'failed'] as const;
 
@@ -49,7 +49,7 @@ export const requestPipeline = async (
   await ctx.transaction(async (tx) => {
     await tx.db
       .insertInto('pipeline_creation_requests')
-      .values({ id, project_id: project.id, user_id, sealed_input: sealValue(tx, JSON.stringify(input)) })
+      .values({ id, project_id: project.id, user_id, sealed_input: sealGivenValue(tx, JSON.stringify(input)) })
       .execute();
     tx.enqueue(createRequestedPipeline, { id });
   });
@@ -99,7 +99,7 @@ export const createRequestedPipeline = defineJob({
       if (!project || !can(ctx, project, 'create_pipeline')) {
         return await settle(hub, id, { error: 'Insufficient permissions to create a new pipeline' });
       }
-      const input = requestInput.parse(JSON.parse(openValue(hub, sealed_input)));
+      const input = requestInput.parse(JSON.parse(openGivenValue(hub, sealed_input)));
       const pipeline = await createPipeline(ctx, project, { ...wantedOf(input), key: `request:${id}` });
       await settle(hub, id, { pipeline_id: pipeline.id });
     } catch (error) {
