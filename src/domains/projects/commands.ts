@@ -4,7 +4,7 @@ import { type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
-import { lockNamespace } from '#domains/groups/tree.ts';
+import { lockNamespace, type TreePosition } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -129,38 +129,7 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
     const before = await lockProject(tx, given.id);
     if (!place || place.id !== before.namespace_id) throw conflict();
     requireAbility(tx, before, 'update_settings');
-    const { namespace } = before;
-    const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
-    if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
-    if (input.name !== undefined) wanted.name = input.name;
-    if (input.max_artifacts_size !== undefined) wanted.max_artifacts_size = input.max_artifacts_size;
-    if (input.ci_inbound_job_token_scope_enabled !== undefined) {
-      wanted.ci_inbound_job_token_scope_enabled = input.ci_inbound_job_token_scope_enabled;
-    }
-    if (input.clear_runner_caches) wanted.jobs_cache_index = before.jobs_cache_index + 1;
-    if (input.visibility !== undefined && level !== before.visibility_level) {
-      requireAbility(tx, before, 'change_visibility');
-      if (before.visibility_level !== given.visibility_level)
-        throw conflict('The visibility was changed by another request; try again');
-      requireWithin(await visibilityLimit(tx, before), level);
-      wanted.visibility_level = await allowedVisibility(tx, place, input.visibility);
-    }
-    if (input.path !== undefined && input.path !== before.path) {
-      wanted.path = input.path;
-      wanted.full_path = `${place.full_path}/${input.path}`;
-    }
-    if (wanted.name !== undefined || wanted.path !== undefined) {
-      await checkFree(tx, {
-        id: before.id,
-        namespace_id: namespace.id,
-        name: input.name ?? before.name,
-        full_path: `${place.full_path}/${input.path ?? before.path}`,
-      });
-    }
-    if (input.default_branch !== undefined && input.default_branch !== before.default_branch) {
-      await checkDefaultBranch(tx, before, input.default_branch);
-      wanted.default_branch = input.default_branch;
-    }
+    const wanted = await wantedColumns(tx, input, { given, before, place, level, avatar_key });
     const changes = differences(before, wanted);
     if (Object.keys(changes).length === 0) return before;
     if (changes.avatar_key) removeAvatar(tx, before.avatar_key);
@@ -181,6 +150,58 @@ export const updateProject = async (ctx: Context, given: ProjectRow, input: Proj
       await tx.services.git.setHead(before.disk_path, String(wanted.default_branch));
     return after;
   });
+};
+
+interface Updating {
+  /** The project as it was when the request came. */
+  readonly given: ProjectRow;
+  /** The project as it is now. */
+  readonly before: ProjectRow;
+  readonly place: TreePosition;
+  /** The wanted visibility, or that of `given`. */
+  readonly level: number;
+  /** The stored avatar. Null removes it, undefined leaves it. */
+  readonly avatar_key: string | null | undefined;
+}
+
+/** Returns the columns that the input names, whether they differ or not. @throws DomainError as `updateProject` */
+const wantedColumns = async (
+  tx: Tx,
+  input: ProjectChanges,
+  { given, before, place, level, avatar_key }: Updating,
+): Promise<Record<string, unknown>> => {
+  const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
+  if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
+  if (input.name !== undefined) wanted.name = input.name;
+  if (input.max_artifacts_size !== undefined) wanted.max_artifacts_size = input.max_artifacts_size;
+  if (input.ci_inbound_job_token_scope_enabled !== undefined) {
+    wanted.ci_inbound_job_token_scope_enabled = input.ci_inbound_job_token_scope_enabled;
+  }
+  if (input.clear_runner_caches) wanted.jobs_cache_index = before.jobs_cache_index + 1;
+  if (input.visibility !== undefined && level !== before.visibility_level) {
+    requireAbility(tx, before, 'change_visibility');
+    if (before.visibility_level !== given.visibility_level)
+      throw conflict('The visibility was changed by another request; try again');
+    requireWithin(await visibilityLimit(tx, before), level);
+    wanted.visibility_level = await allowedVisibility(tx, place, input.visibility);
+  }
+  if (input.path !== undefined && input.path !== before.path) {
+    wanted.path = input.path;
+    wanted.full_path = `${place.full_path}/${input.path}`;
+  }
+  if (wanted.name !== undefined || wanted.path !== undefined) {
+    await checkFree(tx, {
+      id: before.id,
+      namespace_id: place.id,
+      name: input.name ?? before.name,
+      full_path: `${place.full_path}/${input.path ?? before.path}`,
+    });
+  }
+  if (input.default_branch !== undefined && input.default_branch !== before.default_branch) {
+    await checkDefaultBranch(tx, before, input.default_branch);
+    wanted.default_branch = input.default_branch;
+  }
+  return wanted;
 };
 
 /**
