@@ -10,24 +10,6 @@ const JOB_TOKEN_PREFIX = 'glcbt-';
  */
 export const newJobToken = (): string => JOB_TOKEN_PREFIX + randomToken();
 
-/** The job that a token belongs to. */
-export interface TokenJob {
-  readonly id: number;
-  readonly project_id: number;
-  readonly user_id: number | null;
-  /** `running` or `canceling`. */
-  readonly status: string;
-}
-
-/** Returns the job that has this token; null if no running job has. For calls of runners, which name no user. */
-export const findJobOfToken = async (ctx: Pick<Context, 'db'>, token: string): Promise<TokenJob | null> =>
-  (await ctx.db
-    .selectFrom('jobs')
-    .select(['id', 'project_id', 'user_id', 'status'])
-    .where('token_digest', '=', digestToken(token))
-    .where('status', 'in', ['running', 'canceling'])
-    .executeTakeFirst()) ?? null;
-
 /**
  * Returns the status of a job for the runner that has its token, also after the token has ended. Null for another token
  * or job. Runners read it from the header `Job-Status`.
