@@ -65,6 +65,7 @@ describe('POST /groups', () => {
       ip_restriction_ranges: null,
       ldap_cn: null,
       ldap_access: null,
+      service_access_tokens_expiration_enforced: true,
       shared_with_groups: [],
     });
     const members = await app().as(owner).get('/groups/complete/members');
@@ -460,6 +461,28 @@ describe('lists', () => {
       path = /<[^>]*\/api\/v4([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1] ?? null;
     }
     expect(found).toEqual(names);
+  });
+
+  it('show administrators, owners and others their own forms of a record, whoever asks first', async () => {
+    const owner = await app().make.user();
+    const guest = await app().make.user();
+    const group = await app().make.group({ visibility: 'private' }, owner);
+    await app().make.groupMember(group, guest, 10);
+    const { root } = app();
+    await app().as(root).put(`/groups/${group.id}`, { max_artifacts_size: 7 });
+    const names = ['ip_restriction_ranges', 'max_artifacts_size', 'service_access_tokens_expiration_enforced'];
+    const shown = async (user: typeof owner) => {
+      const { body } = await app().as(user).get(`/groups?search=${group.path}`);
+      return names.filter((name) => name in body[0]);
+    };
+    const forms = [
+      [owner, [names[0], names[2]]],
+      [root, names],
+      [guest, []],
+      [owner, [names[0], names[2]]],
+      [root, names],
+    ] as const;
+    for (const [user, expected] of forms) expect([user.username, await shown(user)]).toEqual([user.username, expected]);
   });
 
   it('hold one level below a group, or all levels', async () => {

@@ -260,6 +260,12 @@ GroupRef.implement({
       resolve: (group, _args, ctx) =>
         canOnGroup(ctx, group, 'read_group_details') ? group.ip_restriction_ranges : null,
     }),
+    serviceAccessTokensExpirationEnforced: t.boolean({
+      nullable: true,
+      description: 'Whether the tokens of service accounts must expire. For owners only.',
+      resolve: (group, _args, ctx) =>
+        canOnGroup(ctx, group, 'read_group_details') ? group.service_access_tokens_expiration_enforced : null,
+    }),
     markedForDeletionOn: t.expose('marked_for_deletion_on', { type: 'Date', nullable: true }),
     repositoryStorage: t.exposeString('repository_storage', { nullable: true }),
     maxAccessLevel: t.field({ type: AccessLevelRef, nullable: false, resolve: (group) => group.access_level }),

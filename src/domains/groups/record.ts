@@ -73,10 +73,11 @@ const shape = {
   lock_assistant_features_enabled: z.boolean(),
   marked_for_deletion_on: z.string().nullable(),
   repository_storage: z.string(),
-  /** These three are only for owners. */
+  /** These four are only for owners. */
   ip_restriction_ranges: z.string().nullable().optional(),
   ldap_cn: z.string().nullable().optional(),
   ldap_access: z.int().nullable().optional(),
+  service_access_tokens_expiration_enforced: z.boolean().optional(),
   statistics: groupStatisticsRecord.optional(),
   /** Only for administrators. */
   max_artifacts_size: z.int().nullable().optional(),
@@ -143,8 +144,9 @@ export const toEncodedGroups = async (
 ): Promise<EncodedJson<GroupRecord>[]> => {
   const { default_branch_protection_defaults: protection } = await getSettings(ctx);
   return groups.map((group) => {
-    // The record depends on the caller only by their being an owner. Besides the row, only the settings can change it.
-    const texts = (group.access_level >= OWNER ? textsOfOwners : textsOfOthers)(ctx.services);
+    // The record depends on the caller only by their being an administrator or an owner. Besides the row, only the
+    // settings can change it.
+    const texts = textsFor(ctx, group)(ctx.services);
     const version = group.remembered ?? group;
     const known = texts.get(version);
     if (known?.protection === protection) return known.record;
@@ -165,8 +167,14 @@ const textsOfGroups = () =>
     limit: 32 * 1024 * 1024,
     weightOf: ({ record }) => record.bytes.length,
   });
+const textsOfAdministrators = textsOfGroups();
 const textsOfOwners = textsOfGroups();
 const textsOfOthers = textsOfGroups();
+
+const textsFor = ({ actor }: Context, { access_level }: GroupRow) => {
+  if (actor.isAdmin) return textsOfAdministrators;
+  return access_level >= OWNER ? textsOfOwners : textsOfOthers;
+};
 
 /** Returns the record of a single group. */
 export const toGroupDetail = async (
@@ -246,6 +254,7 @@ const toGroup = (
           ip_restriction_ranges: group.ip_restriction_ranges,
           ldap_cn: group.ldap_cn,
           ldap_access: group.ldap_access,
+          service_access_tokens_expiration_enforced: group.service_access_tokens_expiration_enforced,
         }
       : {}),
     ...(statistics ? { statistics: toStatistics(statistics) } : {}),
