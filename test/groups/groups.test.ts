@@ -113,11 +113,11 @@ describe('POST /groups', () => {
     ],
     [
       { name: 'a', path: 'a', default_branch_protection_defaults: { allowed_to_push: 'Developers' } },
-      { message: { default_branch_protection_defaults: ['is invalid'] } },
+      { error: 'default_branch_protection_defaults[allowed_to_push] is invalid' },
     ],
     [
       { name: 'a', path: 'a', default_branch_protection_defaults: { allow_force_push: 'perhaps' } },
-      { message: { default_branch_protection_defaults: ['is invalid'] } },
+      { error: 'default_branch_protection_defaults[allow_force_push] is invalid (allowed: true, false)' },
     ],
   ])('refuses %j', async (body, expected) => {
     const answer = await app().as(app().root).post('/groups', body);
@@ -148,6 +148,22 @@ describe('POST /groups', () => {
       allowed_to_push: [{ access_level: 40 }],
       allow_force_push: false,
     });
+    const levels = 'default_branch_protection_defaults[allowed_to_merge]';
+    for (const [first, second] of [
+      ['[][access_level]', '[][access_level]'],
+      ['[0][access_level]', '[1][access_level]'],
+    ]) {
+      await put({ allowed_to_merge: [{ access_level: 0 }] });
+      const pairs = new URLSearchParams([
+        [`${levels}${first}`, '30'],
+        [`${levels}${second}`, '60'],
+      ]);
+      const answer = await client.put(`/groups/${group.id}`, pairs);
+      expect([answer.status, answer.body.default_branch_protection_defaults?.allowed_to_merge]).toEqual([
+        200,
+        [{ access_level: 30 }, { access_level: 60 }],
+      ]);
+    }
   });
 
   it('refuses a path that is taken by a group, a user or a project, in any case', async () => {

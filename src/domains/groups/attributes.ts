@@ -14,7 +14,8 @@ const BRANCH_ROLES: readonly number[] = [0, 30, 40, 60];
 const levels = z
   .array(z.object({ access_level: z.int().refine((level) => BRANCH_ROLES.includes(level), 'is invalid') }))
   .min(1, "can't be blank")
-  .max(10, 'is too long');
+  .max(10, 'is too long')
+  .readonly();
 
 const protectionDefaults = z.object({
   allowed_to_push: levels.default([{ access_level: 40 }]),
@@ -122,9 +123,9 @@ export const mergedProtection = (
   present: Protection,
 ): GroupAttributes['default_branch_protection_defaults'] =>
   given && {
-    allowed_to_push: given.allowed_to_push ?? [...present.allowed_to_push],
+    allowed_to_push: given.allowed_to_push ?? present.allowed_to_push,
     allow_force_push: given.allow_force_push ?? present.allow_force_push,
-    allowed_to_merge: given.allowed_to_merge ?? [...present.allowed_to_merge],
+    allowed_to_merge: given.allowed_to_merge ?? present.allowed_to_merge,
     developer_can_initial_push: given.developer_can_initial_push ?? present.developer_can_initial_push,
     code_owner_approval_required: given.code_owner_approval_required ?? present.code_owner_approval_required,
   };

@@ -1,14 +1,14 @@
-import { z } from 'zod';
 import { FEATURE_LEVELS, VISIBILITIES } from '#domains/access/model.ts';
 import { PROTECTION_DEFAULTS, protectionOfLevel } from '#domains/settings/protection.ts';
 import { MAX_AVATAR_BYTES } from '#domains/users/avatar.ts';
-import { invalid } from '#platform/errors.ts';
 import { tooBig } from '#platform/files/picture.ts';
 import type { Input } from '#rest/input.ts';
-import { anyHash, boolean, fileUpload, integer, oneOf, text } from '#rest/params.ts';
+import { boolean, fileUpload, hash, integer, list, oneOf, text } from '#rest/params.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import type { GroupAttributes } from '../attributes.ts';
 import { PROJECT_CREATION_LEVELS, SHARED_RUNNERS_SETTINGS, SUBGROUP_CREATION_LEVELS } from '../model.ts';
+
+const levels = list(hash({ access_level: integer() }));
 
 /** Inputs for creating and changing groups. */
 export const attributes = {
@@ -27,7 +27,13 @@ export const attributes = {
   request_access_enabled: boolean().optional(),
   default_branch: text().nullish(),
   default_branch_protection: removedInV5(integer({ min: 0, max: 4 }).optional(), PROTECTION_DEFAULTS),
-  default_branch_protection_defaults: anyHash().optional(),
+  default_branch_protection_defaults: hash({
+    allowed_to_push: levels.optional(),
+    allow_force_push: boolean().optional(),
+    allowed_to_merge: levels.optional(),
+    developer_can_initial_push: boolean().optional(),
+    code_owner_approval_required: boolean().optional(),
+  }).optional(),
   wiki_access_level: oneOf(FEATURE_LEVELS).optional(),
   assistant_features_enabled: boolean().optional(),
   lock_assistant_features_enabled: boolean().optional(),
@@ -68,29 +74,11 @@ export const toAttributes = (input: Input<typeof attributes>): GroupAttributes =
     ...rest
   } = input;
   const byLevel = default_branch_protection === undefined ? null : protectionOfLevel(default_branch_protection);
-  const protection = defaults ?? byLevel ?? undefined;
   return {
     ...rest,
     assistant_features_enabled: rest.assistant_features_enabled ?? duo_features_enabled,
     lock_assistant_features_enabled: rest.lock_assistant_features_enabled ?? lock_duo_features_enabled,
     emails_enabled: rest.emails_enabled ?? (emails_disabled === undefined ? undefined : !emails_disabled),
-    default_branch_protection_defaults: protection && toProtection(protection),
+    default_branch_protection_defaults: defaults ?? byLevel ?? undefined,
   };
-};
-
-const level = z.object({ access_level: integer() });
-const levelList = z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(level));
-/** Forms send the hash as text. It is parsed as leniently as other parameters, then checked by the domain. */
-const protectionHash = z.object({
-  allowed_to_push: levelList.optional(),
-  allow_force_push: boolean().optional(),
-  allowed_to_merge: levelList.optional(),
-  developer_can_initial_push: boolean().optional(),
-  code_owner_approval_required: boolean().optional(),
-});
-
-const toProtection = (given: object): GroupAttributes['default_branch_protection_defaults'] => {
-  const parsed = protectionHash.safeParse(given);
-  if (!parsed.success) throw invalid({ default_branch_protection_defaults: ['is invalid'] });
-  return parsed.data;
 };
