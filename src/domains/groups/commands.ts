@@ -25,6 +25,7 @@ import {
 } from './attributes.ts';
 import { groupCreated, groupUpdated } from './events.ts';
 import { lockPlaceFor } from './locks.ts';
+import { DEFAULT_PROJECT_CREATION } from './model.ts';
 import { afterProjectsMoved } from './moving.ts';
 import { networkErrors } from './networks.ts';
 import { groupPayload, groupScope } from './payload.ts';
@@ -96,6 +97,8 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
         .insertInto('namespaces')
         .values({
           ...columnsOf(attributes),
+          project_creation_level:
+            attributes.project_creation_level ?? DEFAULT_PROJECT_CREATION[settings.default_project_creation],
           id,
           kind: 'group',
           parent_id: place?.id ?? null,

@@ -2,6 +2,14 @@ import type { Context } from '#platform/context.ts';
 import { webUrl } from '#platform/urls.ts';
 
 export const PROJECT_CREATION_LEVELS = ['noone', 'owner', 'maintainer', 'developer', 'administrator'] as const;
+/** The values of the setting `default_project_creation`, by number. */
+export const DEFAULT_PROJECT_CREATION: Readonly<Record<number, (typeof PROJECT_CREATION_LEVELS)[number]>> = {
+  0: 'noone',
+  1: 'maintainer',
+  2: 'developer',
+  3: 'administrator',
+  4: 'owner',
+};
 export const SUBGROUP_CREATION_LEVELS = ['owner', 'maintainer'] as const;
 export const SHARED_RUNNERS_SETTINGS = ['enabled', 'disabled_and_overridable', 'disabled_and_unoverridable'] as const;
 

@@ -17,6 +17,7 @@ import { differences, visibleChanges } from './changes.ts';
 import { projectArchived, projectCreated, projectUnarchived, projectUpdated } from './events.ts';
 import { nextPolicy, type PolicyChanges } from './expiration-policy.ts';
 import { type CheckedSource, checkImportSource } from './importing.ts';
+import { initialBranch } from './initial-branch.ts';
 import { allowedVisibility, asTaken, checkFree, columnsOf, forgetRedirect, insertProject } from './insert.ts';
 import { closeForks, lockForks, raiseCeilings, requireWithin, visibilityLimit } from './lineage.ts';
 import { lockProject } from './locks.ts';
@@ -74,8 +75,8 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   requireGroupAbility(ctx, namespace, 'create_projects');
   const { name, path } = nameAndPath(input);
   const visibility_level = await allowedVisibility(ctx, namespace, input.visibility ?? null);
-  const default_branch =
-    input.default_branch || namespace.default_branch || (await getSettings(ctx)).default_branch_name;
+  const default_branch = input.default_branch || (await initialBranch(ctx, namespace));
+  const shared_runners_enabled = input.shared_runners_enabled ?? (await getSettings(ctx)).shared_runners_enabled;
   checkBranchName(default_branch);
   checkStorage(ctx, input.repository_storage);
   requireArtifactsLimit(ctx, input);
@@ -94,7 +95,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
       default_branch,
       avatar_key,
       max_artifacts_size: input.max_artifacts_size,
-      attributes: settingsOf(tx, null, input),
+      attributes: { ...settingsOf(tx, null, input), shared_runners_enabled },
       import_type: source?.import_type ?? null,
       import_url: source?.shown ?? null,
       unprotected: source !== null,

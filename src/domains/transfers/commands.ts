@@ -5,6 +5,7 @@ import type { NamespaceRow } from '#domains/groups/queries.ts';
 import { checkLimit, checkStorage, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { requireDeletionRight } from '#domains/projects/deletion.ts';
 import { projectCreated } from '#domains/projects/events.ts';
+import { initialBranch } from '#domains/projects/initial-branch.ts';
 import { checkFree, insertProject } from '#domains/projects/insert.ts';
 import { projectScope } from '#domains/projects/model.ts';
 import { withNewRepository } from '#domains/projects/new-repository.ts';
@@ -122,8 +123,7 @@ export const scheduleImport = async (
 /** Checks everything about an import but its archive, and counts it. @throws DomainError as `scheduleImport` */
 export const checkImport = async (ctx: Context, options: ImportOptions): Promise<CheckedImport> => {
   if (ctx.actor.userId === null) throw unauthenticated();
-  const settings = await getSettings(ctx);
-  if (!settings.import_sources.includes(IMPORT_TYPE))
+  if (!(await getSettings(ctx)).import_sources.includes(IMPORT_TYPE))
     throw forbidden('imports of archives are turned off on this instance');
   await limitAction(ctx, 'project_import_limit');
   const namespace = await targetNamespace(ctx, options.namespace ?? null);
@@ -139,7 +139,7 @@ export const checkImport = async (ctx: Context, options: ImportOptions): Promise
   const name = newName ?? (options.name || path);
   checkNameAndPath({ name, path });
   checkStorage(ctx, repository_storage);
-  const default_branch = overrides.default_branch ?? (namespace.default_branch || settings.default_branch_name);
+  const default_branch = overrides.default_branch ?? (await initialBranch(ctx, namespace));
   return { namespace, name, path, overwrite, overrides, default_branch };
 };
 

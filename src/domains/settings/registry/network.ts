@@ -39,6 +39,11 @@ export const network = {
       },
     },
   ),
+  dns_rebinding_protection_enabled: flag(
+    true,
+    'Whether the address that the name of a host has is checked again when the hub connects to it. This hub always does so.',
+    { withoutEffect: true },
+  ),
   webhook_delivery_retention_days: whole(
     1,
     365,

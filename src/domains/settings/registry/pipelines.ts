@@ -11,6 +11,10 @@ export const pipelines = {
     storable(255).nullable().default(null),
     'Path of the CI file of projects that set none, as in `ci_config_path` of a project. Null means `.gitlab-ci.yml`.',
   ),
+  shared_runners_enabled: flag(
+    true,
+    'Whether new projects use the runners of the instance, unless the project says otherwise. Forks and imported projects follow their source.',
+  ),
   ci_max_includes: whole(0, 10_000, 150, 'Number of files that a CI file may include, nested includes counted.'),
   ci_max_total_yaml_size_bytes: whole(
     1,

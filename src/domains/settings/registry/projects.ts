@@ -22,6 +22,12 @@ export const projects = {
     'Number of projects that a new user can create in their personal namespace.',
   ),
   can_create_group: flag(true, 'Whether new users can create top-level groups.'),
+  default_project_creation: whole(
+    0,
+    4,
+    2,
+    'Who can create projects in a new group, unless the group says otherwise (`project_creation_level`): 0 is nobody, 1 Maintainers, 2 Developers, 3 administrators, 4 Owners.',
+  ),
   default_branch_name: setting(
     z.string().refine(validRefName, 'is not the name of a branch').default('main'),
     'Name of the initial branch of new projects.',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { flag, setting, whole } from './define.ts';
+import { httpUrl } from './values.ts';
 
 /** Git repositories: pushes, diffs, storage and housekeeping. */
 export const repositories = {
@@ -37,6 +38,11 @@ export const repositories = {
   repository_storages_weighted: setting(
     z.record(z.string().max(255), z.int().min(0).max(100)).default({ default: 100 }),
     'How new repositories are distributed among storages: names with weights from 0 to 100. There is only one storage.',
+    { withoutEffect: true },
+  ),
+  custom_http_clone_url_root: setting(
+    httpUrl.default(''),
+    'Address that clone URLs over HTTP start with. Those of this hub start with `MILLRACE_EXTERNAL_URL`.',
     { withoutEffect: true },
   ),
   authorized_keys_enabled: flag(false, 'Whether an `authorized_keys` file is written for git over SSH.', {
