@@ -84,7 +84,10 @@ describe('LDAP group links', () => {
     [{ cn: 'a', filter: '(uid=a)', group_access: 30, provider: 'ldapmain' }, 'mutually exclusive'],
     [{ cn: 'a', provider: 'ldapmain' }, 'group_access is missing'],
     [{ cn: 'a', group_access: 30 }, 'provider is missing'],
-    [{ cn: 'a', group_access: 31, provider: 'ldapmain' }, 'group_access does not have a valid value'],
+    [
+      { cn: 'a', group_access: 31, provider: 'ldapmain' },
+      'group_access does not have a valid value (allowed: 5, 10, 15, 20, 30, 40, 50)',
+    ],
     [{ cn: ' ', group_access: 30, provider: 'ldapmain' }, "can't be blank"],
     [{ cn: 'a', group_access: 30, provider: ' ' }, "can't be blank"],
     [{ cn: 'a', group_access: 30, provider: 'l'.repeat(256) }, 'is too long'],
@@ -198,7 +201,10 @@ describe('SAML group links', () => {
   it.each([
     [{ access_level: 30 }, 'saml_group_name is missing'],
     [{ saml_group_name: 'a' }, 'access_level is missing'],
-    [{ saml_group_name: 'a', access_level: 60 }, 'access_level does not have a valid value'],
+    [
+      { saml_group_name: 'a', access_level: 60 },
+      'access_level does not have a valid value (allowed: 5, 10, 15, 20, 30, 40, 50)',
+    ],
     [{ saml_group_name: '  ', access_level: 30 }, "can't be blank"],
     [{ saml_group_name: 'a'.repeat(256), access_level: 30 }, 'is too long'],
     [

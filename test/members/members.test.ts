@@ -71,7 +71,12 @@ describe('members of groups', () => {
   });
 
   it.each([
-    ['the level is none', { access_level: 35 }, 400, { error: 'access_level does not have a valid value' }],
+    [
+      'the level is none',
+      { access_level: 35 },
+      400,
+      { error: 'access_level does not have a valid value (allowed: 5, 10, 15, 20, 30, 40, 50)' },
+    ],
     ['the level is absent', {}, 400, { error: 'access_level is missing' }],
     [
       'the day is over',

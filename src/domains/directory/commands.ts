@@ -38,7 +38,9 @@ export const createLdapGroupLink = async (
   { provider, group_access, ...target }: NewLdapGroupLink,
 ): Promise<LdapGroupLink> => {
   await requireManageLdap(ctx, given);
-  if (!ROLES.some((role) => role === group_access)) throw badParameters('group_access does not have a valid value');
+  if (!ROLES.some((role) => role === group_access)) {
+    throw badParameters(`group_access does not have a valid value (allowed: ${ROLES.join(', ')})`);
+  }
   const { cn, filter } = checkTarget(target);
   if (provider.trim() === '') throw invalid({ provider: ["can't be blank"] });
   if (isLongerThan(provider, MAX_NAME)) throw invalid({ provider: [tooLong(MAX_NAME)] });

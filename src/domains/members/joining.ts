@@ -114,8 +114,10 @@ const requireUser = async (tx: Tx, id: number): Promise<void> => {
 
 /** Minimal access is only available in groups. */
 export const checkLevel = (source: MemberSource, level: number): void => {
-  const isRole = ROLES.some((role) => role === level) && (source.kind === 'group' || level !== MINIMAL);
-  if (!isRole) throw badParameters('access_level does not have a valid value');
+  const allowed = ROLES.filter((role) => source.kind === 'group' || role !== MINIMAL);
+  if (!allowed.some((role) => role === level)) {
+    throw badParameters(`access_level does not have a valid value (allowed: ${allowed.join(', ')})`);
+  }
 };
 
 /** Refuses a level below an inherited one. It would have no effect, as the highest level applies. */

@@ -28,7 +28,9 @@ export const createSamlGroupLink = async (
   { saml_group_name: name, access_level, member_role_id }: NewSamlGroupLink,
 ): Promise<SamlGroupLink> => {
   requireSamlLinks(ctx, given);
-  if (!ROLES.some((role) => role === access_level)) throw badParameters('access_level does not have a valid value');
+  if (!ROLES.some((role) => role === access_level)) {
+    throw badParameters(`access_level does not have a valid value (allowed: ${ROLES.join(', ')})`);
+  }
   if (name.trim() === '') throw invalid({ saml_group_name: ["can't be blank"] });
   if (isLongerThan(name, MAX_NAME)) {
     throw invalid({ saml_group_name: [tooLong(MAX_NAME)] });

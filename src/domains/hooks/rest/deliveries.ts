@@ -20,19 +20,25 @@ import {
   toHookEvent,
   toHookStatistics,
 } from '../record.ts';
-import { triggerNamed } from '../triggers.ts';
+import { TRIGGERS, triggerNamed } from '../triggers.ts';
 
 const readStatus = (status: string | undefined): AttemptStatus | undefined => {
   if (status === undefined || status === '') return undefined;
   const named = ATTEMPT_CLASSES.find((each) => each === status);
   if (named) return named;
   if (/^[1-5]\d\d$/.test(status)) return Number(status);
-  throw badParameters('status does not have a valid value');
+  throw badParameters(
+    `status does not have a valid value (allowed: a code from 100 to 599, ${ATTEMPT_CLASSES.join(', ')})`,
+  );
 };
 
 const readTrigger = (trigger: string | undefined): string | undefined => {
   if (trigger === undefined || trigger === '') return undefined;
-  if (triggerNamed(trigger) === null) throw badParameters('trigger does not have a valid value');
+  if (triggerNamed(trigger) === null) {
+    throw badParameters(
+      `trigger does not have a valid value (allowed: ${TRIGGERS.map(({ name }) => name).join(', ')}, or as in the records)`,
+    );
+  }
   return trigger;
 };
 
