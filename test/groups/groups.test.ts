@@ -132,7 +132,14 @@ describe('POST /groups', () => {
       allow_force_push: true,
       allowed_to_merge: [{ access_level: 30 }],
       developer_can_initial_push: true,
+      code_owner_approval_required: true,
     };
+    const created = await client.post('/groups', {
+      name: 'Guarded',
+      path: 'guarded',
+      default_branch_protection_defaults: protection,
+    });
+    expect([created.status, created.body.default_branch_protection_defaults]).toEqual([201, protection]);
     const put = async (given: object) =>
       (await client.put(`/groups/${group.id}`, { default_branch_protection_defaults: given })).body
         .default_branch_protection_defaults;
