@@ -50,6 +50,8 @@ const start = async (): Promise<void> => {
     // of all its requests.
     flushCompileCache();
     returnUnusedMemory(log);
+    // An old git fails at some calls only, such as merges. The start does not wait for this.
+    hub.services.git.requireVersion().catch((error: unknown) => log.error({ err: error }, 'git cannot be used'));
   }, COLLECT_AFTER_MS).unref();
 };
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -56,6 +56,22 @@ describe('the command line', () => {
     expect(said).not.toMatch(/\bat \S+ \(/);
     expect(await unknown.ended).toBe(1);
     expect(unknown.log.join('\n')).toContain('--prot');
+  });
+
+  it('reports that git is too old', async () => {
+    const [database, dataDir, programs] = await Promise.all([createTestDatabase(), folder(), folder()]);
+    await writeFile(join(programs, 'git'), '#!/bin/sh\necho git version 2.30.2\n', { mode: 0o755 });
+    try {
+      const hub = start({
+        ...{ DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' },
+        PATH: `${programs}:${process.env.PATH}`,
+      });
+      await until('the report', () => hub.log.some((line) => line.includes('git 2.38 or later is needed')));
+      hub.child.kill('SIGTERM');
+      expect(await hub.ended).toBe(0);
+    } finally {
+      await Promise.all([database.drop(), rm(dataDir, { recursive: true }), rm(programs, { recursive: true })]);
+    }
   });
 
   it('reports that its port is taken, and still shows the credentials of the first administrator', async () => {
