@@ -2,11 +2,12 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { followPushes } from '#domains/ci/creation/pushes.ts';
 import { autoMerge } from '#domains/merge-requests/merging/follow-auto-merges.ts';
+import { refreshNow } from '#domains/merge-requests/versions/refresh.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { readEvents } from '#platform/event-log/read.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
-import { pushCommits } from '../support/commits.ts';
+import { pushCommits, README } from '../support/commits.ts';
 
 // Without a worker, no job creates the pipeline first.
 const app = useApp({ env: { MILLRACE_ROLE: 'web' } });
@@ -110,4 +111,25 @@ it('gets a pipeline on request before it is prepared', async () => {
     status: 200,
     body: { source: 'merge_request_event', status: 'pending' },
   });
+});
+
+it('names the person who pushed, even if another refresh finds the push', async () => {
+  const { path, project, people, owner } = await makeScene(app());
+  await pushCommits(app(), project, people.owner, [
+    README,
+    { branch: 'feature', from: 'main', files: { 'new.txt': 'text\n' } },
+  ]);
+  const made = await owner.post(`${path}/merge_requests`, {
+    source_branch: 'feature',
+    target_branch: 'main',
+    title: 'Add a file',
+  });
+  await refreshNow(app().context(), made.body.id);
+  await pushCommits(app(), project, people.maintainer, [
+    { branch: 'feature', from: 'feature', files: { 'more.txt': 'text\n' } },
+  ]);
+  await refreshNow(app().context(), made.body.id);
+  const { body: notes } = await owner.get(`${path}/merge_requests/1/notes`);
+  expect(notes).toMatchObject([{ system: true, author: { id: people.maintainer.id } }]);
+  expect(notes[0].body).toContain('added 1 commit');
 });

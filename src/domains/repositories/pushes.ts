@@ -10,6 +10,7 @@ import { conflict, DomainError } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
+import { repositoryUpdated } from './events.ts';
 import { isChange, type RefUpdate } from './model.ts';
 import { carryOutDue, carryOutLate, commandsSchema, processIsDead } from './options-due.ts';
 import { mustBeCarriedOut, type PushOptions, pushOptionsSchema } from './push-options.ts';
@@ -117,6 +118,32 @@ export const untilRecorded = async (ctx: Context, { id }: Pick<ProjectRow, 'id'>
     if (rows.length === 0) return;
     await sleep(5, undefined, { signal: ctx.signal });
   }
+};
+
+/** How many events of the project are searched for a push, from the newest on. */
+const SEARCHED_EVENTS = 200;
+
+/**
+ * Returns the id of the user whose push moved the ref to this commit. Null if the hub did it, the user is gone, or it is
+ * long ago. Waits for a push whose refs have moved, but whose event is still to be written.
+ */
+export const findPusher = async (
+  ctx: Context,
+  { id }: Pick<ProjectRow, 'id'>,
+  { ref, after }: { readonly ref: string; readonly after: string },
+): Promise<number | null> => {
+  await untilRecorded(ctx, { id }, ref);
+  const { rows } = await sql<{ id: number }>`
+    select users.id from (
+      select id, kind, actor_id, payload from events where position is null and project_id = ${id}
+      union all
+      (select id, kind, actor_id, payload from events where position is not null and project_id = ${id}
+        order by position desc limit ${SEARCHED_EVENTS})
+    ) recent join users on users.id = recent.actor_id
+    where recent.kind = ${repositoryUpdated.kind}
+      and recent.payload -> 'changes' @> ${toJsonb([{ ref, after }])}::jsonb
+    order by recent.id desc limit 1`.execute(ctx.db);
+  return rows[0]?.id ?? null;
 };
 
 const heldBy = (projectId: number, refs: readonly string[]) =>

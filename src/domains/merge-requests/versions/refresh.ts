@@ -4,6 +4,8 @@ import { approvalsOfVersion, type OutdatedApprovals } from '#domains/approvals/o
 import { differences } from '#domains/planning/changes.ts';
 import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { branchRef } from '#domains/repositories/model.ts';
+import { findPusher } from '#domains/repositories/pushes.ts';
 import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -44,9 +46,23 @@ export const refreshNow = async (ctx: Context, id: number, pusherId: number | nu
   const project = await findProject(asHub, { id: row.project_id });
   if (!project) return;
   const version = await readVersion(ctx, project, row);
+  const pusher = pusherId ?? (await pusherOf(ctx, row, version));
   const storeApprovals = await approvalsOfVersion(ctx, project, row, version);
   // The caller only waits. The changes are not theirs.
-  await ctx.transaction((tx) => settle(tx.as(systemActor), project, row, version, { pusherId, storeApprovals }));
+  await ctx.transaction((tx) =>
+    settle(tx.as(systemActor), project, row, version, { pusherId: pusher, storeApprovals }),
+  );
+};
+
+/** Returns who pushed the head, for a refresh that comes before that of the push, or replaces it. */
+const pusherOf = async (
+  ctx: Context,
+  { source_project_id, source_branch, diff_head_sha, prepared_at, imported }: MergeRequestRow,
+  { head }: Version,
+): Promise<number | null> => {
+  const isFirst = prepared_at === null && !imported;
+  if (isFirst || source_project_id === null || head === null || head === diff_head_sha) return null;
+  return findPusher(ctx, { id: source_project_id }, { ref: branchRef(source_branch), after: head });
 };
 
 /**
