@@ -12,6 +12,8 @@ const ENTRY = join(SOURCES, 'app/serve.ts');
 const PACKAGES = /^(kysely|zod|@pothos)(\/|$)/;
 /** Older bundles that are kept, because a running hub may still load parts of them. */
 const KEPT = 3;
+/** Drafts that are older were left behind by processes that died. */
+const DRAFT_MS = 3_600_000;
 
 /**
  * Bundles the hub into a few files below `directory`, which start in half the time of 1,700 modules (decision 64).
@@ -109,9 +111,12 @@ const removeOld = async (directory: string): Promise<void> => {
         ({ mtimeMs }) => mtimeMs,
         () => 0,
       );
-      return { path, writtenAt };
+      return { path, writtenAt, isDraft: name.includes('.') };
     }),
   );
-  const old = found.toSorted((a, b) => b.writtenAt - a.writtenAt).slice(KEPT);
-  await Promise.all(old.map(({ path }) => rm(path, { recursive: true, force: true })));
+  const [drafts, bundles] = [found.filter(({ isDraft }) => isDraft), found.filter(({ isDraft }) => !isDraft)];
+  const old = bundles.toSorted((a, b) => b.writtenAt - a.writtenAt).slice(KEPT);
+  // Other processes may be writing the newer ones.
+  const lost = drafts.filter(({ writtenAt }) => writtenAt < Date.now() - DRAFT_MS);
+  await Promise.all([...old, ...lost].map(({ path }) => rm(path, { recursive: true, force: true })));
 };

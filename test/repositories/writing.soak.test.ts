@@ -419,7 +419,19 @@ describe('POST commits', () => {
     const content = Buffer.alloc(20_000_000, 'x').toString('base64');
     const big = await commit(at, [{ action: 'create', file_path: 'big', content, encoding: 'base64' }]);
     expect(big.status).toBe(201);
-    const bigger = await commit(at, [{ action: 'create', file_path: 'bigger', content: 'x'.repeat(33 * 1024 * 1024) }]);
+    const tooMuch = 'x'.repeat(33 * 1024 * 1024);
+    const bigger = await app()
+      .as(at.owner)
+      .post(
+        `${at.path}/commits`,
+        {
+          branch: 'main',
+          commit_message: 'Change',
+          actions: [{ action: 'create', file_path: 'bigger', content: tooMuch }],
+        },
+        // The hub disconnects who sends so much. The next test must not get this connection.
+        { connection: 'close' },
+      );
     expect(bigger.status).toBe(413);
   });
 

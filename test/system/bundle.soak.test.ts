@@ -14,15 +14,18 @@ const folder = () => mkdtemp(join(tmpdir(), 'bundles-'));
 describe('the bundle of the hub', () => {
   it('is written once, also if processes start together, and replaces all but two of those before it', async () => {
     const directory = await folder();
-    const names = ['bundle-a', 'bundle-b', 'bundle-c', 'bundle-d'];
+    const names = ['bundle-a', 'bundle-b', 'bundle-c', 'bundle-d', 'bundle-a.lost'];
     for (const [age, name] of names.entries()) {
       await mkdir(join(directory, name));
       await utimes(join(directory, name), 0, 1_000_000 - age);
     }
+    await mkdir(join(directory, 'bundle-e.draft'));
     const entries = await Promise.all([bundleHub(directory), bundleHub(directory)]);
     expect(new Set(entries).size).toBe(1);
     const current = entries[0].split('/').at(-2);
-    expect((await readdir(directory)).toSorted()).toEqual([current, 'bundle-a', 'bundle-b'].toSorted());
+    expect((await readdir(directory)).toSorted()).toEqual(
+      [current, 'bundle-a', 'bundle-b', 'bundle-e.draft'].toSorted(),
+    );
     const written = await readFile(entries[0], 'utf8');
     expect(await bundleHub(directory)).toBe(entries[0]);
     expect(await readFile(entries[0], 'utf8')).toBe(written);
