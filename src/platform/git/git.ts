@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { mkdirSync, realpathSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { Caches } from '../cache.ts';
 import { createBundles } from './cloning/bundles.ts';
 import { createCopies } from './cloning/copies.ts';
@@ -47,6 +49,8 @@ export interface GitOptions extends Pick<RunnerOptions, 'root' | 'log'> {
 // processes that stay open. `reading/` and `writing/` hold the functions over content. `cloning/` makes repositories from
 // others. `http/` speaks the protocol of clones and pushes. The types of a folder are in the file of its name beside it,
 // such as `writing.ts`, those of commits and files in `objects.ts`, and `types.ts` puts `Git` together.
+
+const execute = promisify(execFile);
 
 /** Opens the repositories below `root`. Creates `root` if it is missing. */
 export const createGit = (options: GitOptions): Git => {
@@ -98,7 +102,8 @@ export const createGit = (options: GitOptions): Git => {
     rebaseCommits: createRebases(runner, objects),
 
     async requireVersion() {
-      const text = (await runner.run(null, ['version'])).stdout.toString('utf8').trim();
+      // Once per process, and without the launcher: an idle hub does not need that process.
+      const { stdout: text } = await execute('git', ['version']);
       const [, version = '', major = '0', minor = '0'] = /(([0-9]+)\.([0-9]+)\S*)/.exec(text) ?? [];
       if (Number(major) < 2 || (Number(major) === 2 && Number(minor) < 38)) {
         throw new GitError('failed', `git 2.38 or later is needed, but this is ${version || 'of an unknown version'}`);
