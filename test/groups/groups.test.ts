@@ -486,7 +486,7 @@ describe('lists', () => {
     expect(found).toEqual(names);
   });
 
-  it('show administrators, owners and others their own forms of a record, whoever asks first', async () => {
+  it('show administrators, owners and others their own forms of a record, in any order of requests', async () => {
     const owner = await app().make.user();
     const guest = await app().make.user();
     const group = await app().make.group({ visibility: 'private' }, owner);

@@ -17,6 +17,11 @@ interface Deleted<T> {
 type Prepare = (scene: Scene) => Promise<Deleted<Answer>>;
 
 const newUser = async () => ({ table: 'users', id: (await app().make.user()).id });
+const newMember = async ({ project }: Scene) => {
+  const user = await app().make.user();
+  await app().make.projectMember(project, user, 30);
+  return { table: 'users', id: user.id };
+};
 const newGroup = async (scene: Scene) => ({
   table: 'namespaces',
   id: (await app().make.group({ visibility: 'public' }, scene.people.owner)).id,
@@ -60,14 +65,10 @@ it.each<[string, number, Prepare]>([
   [
     'an assignee',
     400,
-    async ({ owner, path, project }) => {
-      const user = await app().make.user();
-      await app().make.projectMember(project, user, 30);
-      return {
-        table: 'users',
-        id: user.id,
-        ask: () => owner.post(`${path}/issues`, { title: 'New', assignee_ids: [user.id] }),
-      };
+    async (scene) => {
+      const user = await newMember(scene);
+      const issue = { title: 'New', assignee_ids: [user.id] };
+      return { ...user, ask: () => scene.owner.post(`${scene.path}/issues`, issue) };
     },
   ],
   [
@@ -153,24 +154,19 @@ it.each<[string, number, Prepare]>([
   [
     'a user of a protected branch',
     422,
-    async ({ owner, path, project }) => {
-      const user = await app().make.user();
-      await app().make.projectMember(project, user, 30);
-      return {
-        table: 'users',
-        id: user.id,
-        ask: () => owner.post(`${path}/protected_branches`, { name: 'kept', allowed_to_push: [{ user_id: user.id }] }),
-      };
+    async (scene) => {
+      const user = await newMember(scene);
+      const branch = { name: 'kept', allowed_to_push: [{ user_id: user.id }] };
+      return { ...user, ask: () => scene.owner.post(`${scene.path}/protected_branches`, branch) };
     },
   ],
   [
     'an approver',
     400,
-    async ({ owner, path, project }) => {
-      const user = await app().make.user();
-      await app().make.projectMember(project, user, 30);
+    async (scene) => {
+      const user = await newMember(scene);
       const rule = { name: 'Rule', approvals_required: 1, user_ids: [user.id] };
-      return { table: 'users', id: user.id, ask: () => owner.post(`${path}/approval_rules`, rule) };
+      return { ...user, ask: () => scene.owner.post(`${scene.path}/approval_rules`, rule) };
     },
   ],
   [

@@ -14,6 +14,7 @@ import { nextIid } from '#domains/projects/insert.ts';
 import { lockProjectFor } from '#domains/projects/locks.ts';
 import { can, requireAbility } from '#domains/projects/policy.ts';
 import { findProject, getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { branchRef } from '#domains/repositories/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
@@ -28,7 +29,6 @@ import { requestPipelineForTarget } from './pipelines/of-target.ts';
 import { getMergeRequest, type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 import { removeMergeRefLater } from './refs.ts';
 import { emitMergeRequest } from './snapshot.ts';
-import { headOf } from './versions/reading.ts';
 import { refreshLater } from './versions/refresh.ts';
 import { withdrawAll } from './withdrawing.ts';
 
@@ -113,7 +113,7 @@ export const createMergeRequest = async (
   requireOtherBranch(ends);
   const allow_collaboration =
     input.allow_collaboration === true && (await mayCollaborate(ctx, source, seenTarget, source_branch));
-  const head = await headOf(ctx, ends);
+  const head = await ctx.services.git.resolve(source.disk_path, branchRef(source_branch));
   const opened = await ctx.transaction(async (tx) => {
     // Roles may have been lost since the check above.
     const target = await lockEnds(tx, source, seenTarget);
@@ -141,7 +141,7 @@ export const createMergeRequest = async (
           target.access_level >= MAINTAINER || ctx.actor.isAdmin ? (review.approvals_before_merge ?? null) : null,
         merge_status: 'preparing',
         // Tools merge or approve by the `sha` of the answer. The version of it follows.
-        diff_head_sha: head?.oid ?? null,
+        diff_head_sha: head,
         discussion_locked: review.discussion_locked ?? null,
         time_estimate: review.time_estimate ?? 0,
       })
