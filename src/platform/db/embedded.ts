@@ -137,7 +137,7 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
     // Tests open many connections, and deriving keys would cost more than the rest of a connection.
     ...(durable ? [] : ['--no-sync', '--no-data-checksums', '--set=scram_iterations=1']),
   ]);
-  await writeFile(home.passwordFile, password, { mode: 0o600 });
+  await writeFile(home.passwordFile, password, { mode: 0o600, flush: durable });
   await rename(cluster, home.data);
   await rm(unfinished, { recursive: true, force: true });
   return password;

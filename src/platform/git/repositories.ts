@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { writeOnce } from '../files/write-once.ts';
 import { GitError } from './git-error.ts';
 import type { Runner } from './process/runner.ts';
 import { validRefName } from './ref-names.ts';
@@ -56,14 +57,7 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
     },
 
     async claim(owner) {
-      const file = join(runner.root, '.owner');
-      try {
-        await writeFile(file, owner, { flag: 'wx' });
-        return true;
-      } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-      }
-      return (await readFile(file, 'utf8')) === owner;
+      return (await writeOnce(join(runner.root, '.owner'), Buffer.from(owner))).toString('utf8') === owner;
     },
 
     async stored(folder) {

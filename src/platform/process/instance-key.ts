@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../config/config.ts';
+import { writeOnce } from '../files/write-once.ts';
 
 const FILE = 'instance-key';
 const BYTES = 32;
@@ -14,15 +15,7 @@ export const loadInstanceKey = async (dataDir: string, configured: string | null
   if (configured !== null) return Buffer.from(configured, 'base64');
   await mkdir(dataDir, { recursive: true });
   const path = join(dataDir, FILE);
-  const fresh = randomBytes(BYTES);
-  try {
-    // Exclusive: if two processes start together, one creates the key and the other reads it.
-    await writeFile(path, fresh, { flag: 'wx', mode: 0o600 });
-    return fresh;
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-  }
-  const key = await readFile(path);
+  const key = await writeOnce(path, randomBytes(BYTES));
   if (key.length !== BYTES) throw new ConfigError(`${path} is not an instance key: ${BYTES} bytes were expected.`);
   return key;
 };

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { badRequest, notFound } from '#platform/errors.ts';
 import { codeOf } from '#platform/files/error-code.ts';
+import { syncFolder } from '#platform/files/write-once.ts';
 import { createMeter, toStorageError } from './meter.ts';
 import { assertKey, assertRange, type ListedFile, outside, resolveRange, type Storage } from './storage.ts';
 
@@ -159,15 +160,6 @@ const moveIntoPlace = async (draft: string, path: string): Promise<void> => {
 };
 
 const MAX_MOVES = 20;
-
-const syncFolder = async (path: string): Promise<void> => {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-};
 
 const pruneEmpty = async (from: string, root: string): Promise<void> => {
   for (let folder = from; folder.length > root.length; folder = dirname(folder)) {

@@ -1,0 +1,38 @@
+import { randomUUID } from 'node:crypto';
+import { link, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { codeOf } from './error-code.ts';
+
+/**
+ * Writes the file, unless it exists. Returns what it holds. Of processes that call this at once, one writes the file and
+ * all return the same. Nobody sees a file that is not complete, also after a crash.
+ */
+export const writeOnce = async (path: string, bytes: Uint8Array): Promise<Buffer> => {
+  const draft = `${path}.${randomUUID()}`;
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+  try {
+    await writeFile(draft, bytes, { flag: 'wx', mode: 0o600, flush: true });
+    // Unlike a rename, this fails if the file exists.
+    await link(draft, path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return readFile(path);
+};
+
+/** Waits until new names in the folder survive a power failure. */
+export const syncFolder = async (path: string): Promise<void> => {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+};
