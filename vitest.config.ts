@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import Durations from './test/support/durations.ts';
 import Flaky from './test/support/flaky.ts';
+import Results from './test/support/results.ts';
 import Sequencer from './test/support/sequencer.ts';
 import Unreached from './test/support/unreached.ts';
 
@@ -11,9 +12,8 @@ process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cach
 
 const KITS = ['test/graphql/**/*.test.ts'];
 const SOAK = ['test/**/*.soak.test.ts'];
-/** The path for the results as JSON, which `.ci/run` reads. */
+/** The path for the results, which `.ci/run` reads. */
 const results = process.env.TEST_RESULTS;
-const json: ['json', { outputFile: string }][] = results ? [['json', { outputFile: results }]] : [];
 /** `.ci/run` runs all tests at once, and workers then keep their modules between both kinds. */
 const together = results !== undefined;
 
@@ -53,7 +53,7 @@ export default defineConfig({
     // A worker keeps its modules from file to file, because importing the hub takes longer than most files. State that
     // one file leaves behind shows as a failure of another. `vitest run --isolate` then tells them apart.
     isolate: false,
-    reporters: ['default', new Durations(), new Flaky(), new Unreached(), ...json],
+    reporters: ['default', new Durations(), new Flaky(), new Unreached(), ...(results ? [new Results(results)] : [])],
     sequence: { sequencer: Sequencer },
     // Node itself loads the source, as for the hub: the same module resolution, in half the time of vitest's module
     // runner.
