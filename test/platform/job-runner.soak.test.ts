@@ -447,4 +447,29 @@ describe('a runner', () => {
     expect([...new Set(done)].sort((a, b) => a - b)).toEqual(numbersTo(53));
     expect(await queued()).toEqual([]);
   });
+
+  it('recovers when the connection of its first fetch is cut', async () => {
+    const done: number[] = [];
+    const short = job('test.short', async (_ctx, { n }) => {
+      done.push(n);
+    });
+    const holder = await services.pool.connect();
+    try {
+      await holder.query('begin; lock table graphile_worker._private_tasks in access exclusive mode');
+      await start([short], services, processes, { pollMs: 100 });
+      await until('the first fetch to be cut', async () => {
+        const { rows } = await services.pool.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name = 'millrace jobs' and wait_event_type = 'Lock'`,
+        );
+        return rows.length > 0;
+      });
+    } finally {
+      await holder.query('rollback');
+      holder.release();
+    }
+    await enqueue(short, [0]);
+    await until('the job to run', () => done.length > 0);
+    expect(done).toEqual([0]);
+  });
 });

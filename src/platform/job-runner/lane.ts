@@ -48,11 +48,15 @@ const RECONCILE_MS = 5_000;
 /** Fetched jobs that wait longer than POLL_MS are returned, so a job locked for this long has started or is lost. */
 const LOST_AFTER_MS = 10_000;
 const COMPLETED_WITHIN_MS = 5_000;
+/** Workers that failed to fetch jobs this many times in a row are replaced. */
+const MAX_FAILED_FETCHES = 5;
 
 interface Workers {
   readonly owner: string;
   readonly abort: AbortController;
   readonly runner: Runner;
+  /** Returns true if they have failed to fetch jobs for so long that they may never succeed. */
+  isStuck(): boolean;
   /** Drops references to the options of these workers. */
   release(): void;
 }
@@ -116,6 +120,7 @@ export class Lane {
     events.once('localQueue:init', ({ localQueue }: WorkerEventMap['localQueue:init']) => {
       events.once('pool:gracefulShutdown', () => void this.#returnFetched(localQueue, owner));
     });
+    const isStuck = this.#watchFetches(events);
     let hasShutDown = false;
     events.once('pool:gracefulShutdown', () => {
       hasShutDown = true;
@@ -143,7 +148,7 @@ export class Lane {
       events.removeAllListeners();
       for (const name of Object.keys(taskList)) delete taskList[name];
     };
-    const workers = { owner, abort, runner, release };
+    const workers = { owner, abort, runner, isStuck, release };
     runner.promise
       .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
       .then(() => this.#ended(workers))
@@ -188,6 +193,33 @@ export class Lane {
     }
   }
 
+  /**
+   * Returns a function that tells whether fetching has failed for long. graphile-worker 0.18 keeps the failure of the
+   * first fetch of batched workers, and all later ones then fail.
+   */
+  #watchFetches(events: EventEmitter): () => boolean {
+    let isFetching = false;
+    let since = performance.now();
+    const watch = (fetching: boolean) => {
+      isFetching = fetching;
+      since = performance.now();
+    };
+    events.on('localQueue:setMode', ({ newMode }: WorkerEventMap['localQueue:setMode']) =>
+      watch(newMode === 'POLLING'),
+    );
+    events.on('localQueue:getJobs:complete', () => watch(isFetching));
+    const limitMs = MAX_FAILED_FETCHES * (this.#options.pollMs ?? POLL_MS);
+    return () => isFetching && performance.now() - since > limitMs;
+  }
+
+  /** Stops stuck workers. New ones then start, as for all that shut down. */
+  #replaceStuck(): void {
+    const workers = this.#workers;
+    if (!workers?.isStuck()) return;
+    this.#log.error('the workers cannot fetch jobs');
+    workers.runner.stop().catch((error: unknown) => this.#log.warn({ err: error }, 'workers did not stop cleanly'));
+  }
+
   async #ended({ owner, runner, release }: Workers): Promise<void> {
     // graphile-worker 0.18 keeps the options of all workers ever created, and everything that they reference.
     release();
@@ -196,11 +228,13 @@ export class Lane {
   }
 
   /**
-   * Returns lost jobs. A connection may break between the statement that fetches jobs and its response, so jobs may be
-   * locked for this lane without its knowledge. Jobs that were locked a while ago and do not run here are returned.
+   * Replaces stuck workers, and returns lost jobs. A connection may break between the statement that fetches jobs and
+   * its response, so jobs may be locked for this lane without its knowledge. Jobs that were locked a while ago and do not
+   * run here are returned.
    */
   #reconcileLater(): void {
     this.#reconciliation = setTimeout(async () => {
+      this.#replaceStuck();
       const owner = lockOwner(this.#options.services.processId, this.#options.name);
       try {
         const jobs = await returnJobs(this.#options.pool, {
