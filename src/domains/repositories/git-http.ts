@@ -25,7 +25,7 @@ import { answerError, noCache } from './git-http/answers.ts';
 import { carryOut } from './options-due.ts';
 import { judgePush } from './policy.ts';
 import { type PushOptions, readPushOptions } from './push-options.ts';
-import { type HeldPush, holdPush, recordPush, settleDeadPushes, settlePush } from './pushes.ts';
+import { type HeldPush, holdPush, recordPush, settleDeadPushes, settleLater, settlePush } from './pushes.ts';
 
 const SETTLE_EVERY_MS = 5_000;
 
@@ -188,22 +188,11 @@ const receive = async (
       },
     )
     .catch((error: unknown) => {
-      // The row stays. The next push to the same refs settles it, or another process after this one has died.
       ctx.log.error({ err: error, project_id: project.id }, 'a push could not be recorded; it is settled later');
-      if (held) retryLater(ctx, held);
+      if (held) settleLater(ctx.services, held.id);
       return [];
     });
   return Readable.from(withMessages(served, recorded), { objectMode: false });
-};
-
-/** Retries, for example after a database outage. While this process lives, no other process settles its push. */
-const retryLater = (ctx: Context, held: HeldPush, delayMs = 1_000): void => {
-  setTimeout(() => {
-    settlePush(ctx.services, held.id).catch((error: unknown) => {
-      ctx.log.error({ err: error, push_id: held.id }, 'a push could not be recorded; trying again');
-      retryLater(ctx, held, Math.min(delayMs * 2, 60_000));
-    });
-  }, delayMs).unref();
 };
 
 /**

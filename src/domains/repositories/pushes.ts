@@ -68,7 +68,8 @@ const tryHold = (
   options: PushOptions,
 ): Promise<HeldPush | { readonly holders: readonly Holder[] }> => {
   const refs = updates.map(({ ref }) => ref);
-  return ctx.transaction(async ({ db }) => {
+  return ctx.transaction(async (tx) => {
+    const { db } = tx;
     // Concurrent pushes must not both find the refs free.
     await lockPushes(db, project);
     const { rows } = await sql<{ id: number }>`
@@ -80,6 +81,8 @@ const tryHold = (
       returning id`.execute(db);
     const [row] = rows;
     if (!row) return { holders: await findHolders(db, project, refs) };
+    // If the connection is lost at the commit, the row may be there. The caller does not know its id.
+    tx.afterRollback(() => settleLater(ctx.services, row.id));
     // A ref may have moved meanwhile. The work of others must not count as the work of this push.
     const current = await readRefs(ctx.services, project, refs);
     const possible = updates.filter(
@@ -225,13 +228,33 @@ export const moveRefs = async (
   try {
     if (push.possible.length < changes.length) throw new GitError('conflict', 'The reference has just been changed');
     await ctx.services.git.updateRefs(project.disk_path, changes);
+    await recordPush(ctx, push, changes, known);
   } catch (error) {
     // Whatever failed, the refs show whether they have moved.
-    await settlePush(ctx.services, push.id);
+    await settleSurely(ctx.services, push.id);
     if (error instanceof GitError && error.reason === 'conflict') throw new DomainError('conflict', error.message);
     throw error;
   }
-  await recordPush(ctx, push, changes, known);
+};
+
+const FIRST_RETRY_MS = 1_000;
+const LAST_RETRY_MS = 10_000;
+
+/**
+ * Settles a push of this process that could not be recorded, and tries again until that succeeds, for example after an
+ * outage of the database. While this process lives, no other process settles its pushes, and their refs stay reserved.
+ */
+export const settleLater = (services: Services, pushId: number, delayMs = FIRST_RETRY_MS): void => {
+  setTimeout(() => void settleSurely(services, pushId, Math.min(delayMs * 2, LAST_RETRY_MS)), delayMs).unref();
+};
+
+const settleSurely = async (services: Services, pushId: number, retryMs = FIRST_RETRY_MS): Promise<void> => {
+  try {
+    await settlePush(services, pushId);
+  } catch (error) {
+    services.log.error({ err: error, push_id: pushId }, 'a push could not be recorded; trying again');
+    settleLater(services, pushId, retryMs);
+  }
 };
 
 /** Compares the refs to find out which updates of a push were carried out, and records those. Idempotent. */
