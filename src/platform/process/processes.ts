@@ -85,6 +85,8 @@ class Registry implements Processes {
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
   #beats = 0;
+  /** Whether guarded work must still be paused and resumed, because this process was considered dead. */
+  #mustRejoin = false;
   #stopped = false;
 
   constructor({ services, heartbeatMs = HEARTBEAT_MS, deadAfterMs = DEAD_AFTER_MS }: ProcessesOptions) {
@@ -155,7 +157,12 @@ class Registry implements Processes {
       'update hub_processes set seen_at = now() where id = $1 and seen_at > now() - make_interval(secs => $2)',
       [this.#services.processId, this.#deadAfterSeconds],
     );
-    if (rowCount === 0) await this.#rejoin();
+    if (rowCount === 0) {
+      this.#services.log.error('other processes considered this process dead; stopping its jobs and registering again');
+      this.#mustRejoin = true;
+    }
+    // If it fails half-way, because a connection is lost meanwhile, the next beat repeats it.
+    if (this.#mustRejoin) await this.#rejoin();
     for (const id of await this.deadProcesses()) await this.#bury(id);
     if (this.#beats++ % ORPHANS_EVERY === 0) this.#report(await freeOrphanedJobs(this.#pool), null);
   }
@@ -169,12 +176,12 @@ class Registry implements Processes {
   }
 
   async #rejoin(): Promise<void> {
-    this.#services.log.error('other processes considered this process dead; stopping its jobs and registering again');
     const guards = [...this.#guards];
-    await Promise.all(guards.map((guarded) => guarded.pause()));
+    await allEnded(guards.map((guarded) => guarded.pause()));
     await this.#register();
     if (this.#stopped) return;
-    await Promise.all(guards.filter((guarded) => this.#guards.has(guarded)).map((guarded) => guarded.resume()));
+    await allEnded(guards.filter((guarded) => this.#guards.has(guarded)).map((guarded) => guarded.resume()));
+    this.#mustRejoin = false;
   }
 
   /**
@@ -203,3 +210,9 @@ class Registry implements Processes {
       );
   }
 }
+
+/** Waits until all have ended. @throws the first failure */
+const allEnded = async (works: readonly Promise<void>[]): Promise<void> => {
+  const failure = (await Promise.allSettled(works)).find((result) => result.status === 'rejected');
+  if (failure) throw failure.reason;
+};
