@@ -15,7 +15,7 @@ import {
   type JobRun,
   runnable,
 } from '#platform/jobs.ts';
-import { type Processes, startProcesses } from '#platform/process/processes.ts';
+import { type Guarded, type Processes, startProcesses } from '#platform/process/processes.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { createTestServices, type TestServices } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -471,5 +471,62 @@ describe('a runner', () => {
     await enqueue(short, [0]);
     await until('the job to run', () => done.length > 0);
     expect(done).toEqual([0]);
+  });
+
+  it('leaves no workers behind if it pauses and goes on while it starts new ones', async () => {
+    const guards: Guarded[] = [];
+    const guard = (guarded: Guarded) => {
+      guards.push(guarded);
+      return () => undefined;
+    };
+    const done: number[] = [];
+    const held = Promise.withResolvers<void>();
+    const short = job('test.short', async (_ctx, { n }) => {
+      done.push(n);
+      await held.promise;
+    });
+    const runner = await start([short], services, { ...processes, guard });
+    const connections = async (statement = '') => {
+      const { rows } = await services.pool.query<{ pid: number; waits: boolean }>(
+        `select pid, wait_event_type = 'Lock' as waits from pg_stat_activity
+         where datname = current_database() and application_name = 'millrace jobs' and position($1 in query) > 0`,
+        [statement],
+      );
+      return rows;
+    };
+    const untilWaiting = (count: number, statement: string) =>
+      until(`${count} statements to wait that contain ${statement}`, async () => {
+        const waiting = (await connections(statement)).filter(({ waits }) => waits);
+        return waiting.length === count && waiting;
+      });
+    const holder = await services.pool.connect();
+    try {
+      await holder.query('begin; lock table graphile_worker.migrations in access exclusive mode; savepoint rows');
+      await enqueue(short, [1]);
+      await until('the job to be fetched', async () => {
+        // Completing the job waits for this lock. Workers shut down if its connection is lost.
+        const { rows } = await holder.query(
+          'select from graphile_worker._private_jobs where locked_at is not null for update',
+        );
+        return rows.length > 0;
+      });
+      held.resolve();
+      for (const { pid } of await untilWaiting(1, 'delete'))
+        await holder.query('select pg_terminate_backend($1)', [pid]);
+      await holder.query('rollback to rows');
+      await untilWaiting(1, 'migrations');
+      for (const guarded of guards) await guarded.pause();
+      const resumed = Promise.all(guards.map((guarded) => guarded.resume()));
+      await untilWaiting(2, 'migrations');
+      await holder.query('rollback');
+      await resumed;
+    } finally {
+      holder.release();
+    }
+    await runner.drain();
+    expect(new Set(done)).toEqual(new Set([1]));
+    await runner.stop();
+    running.length = 0;
+    await until('all workers to be gone', async () => (await connections()).length === 0);
   });
 });

@@ -70,7 +70,10 @@ export class Lane {
   readonly #log: Logger;
   #workers: Workers | null = null;
   #number = 0;
-  #running = false;
+  /** The time from a start to the next stop, or null while stopped. What began in an earlier one must end. */
+  #period: symbol | null = null;
+  /** The period in which workers are being started. Two starts at once would leave workers that nothing stops. */
+  #starting: symbol | null = null;
   #reconciliation: NodeJS.Timeout | undefined;
   /** The jobs whose handlers run in this lane, in any generation of workers. */
   readonly #held = new HeldJobs();
@@ -81,17 +84,20 @@ export class Lane {
   }
 
   async start(): Promise<void> {
-    this.#running = true;
+    const period = Symbol();
+    this.#period = period;
+    this.#starting = period;
     // Returns jobs that earlier workers of this process could not return.
     await returnJobs(this.#options.pool, { owner: lockOwner(this.#options.services.processId, this.#options.name) });
-    await this.#startWorkers();
-    if (!this.#workers) void this.#restart();
-    this.#reconcileLater();
+    await this.#startWorkers(period);
+    this.#reconcileLater(period);
+    if (this.#workers) this.#started(period);
+    else void this.#restart(period);
   }
 
   /** Takes no more jobs, aborts running ones, and returns the rest. Takes at most seven seconds. */
   async stop({ abortAfterMs = ABORT_AFTER_MS } = {}): Promise<void> {
-    this.#running = false;
+    this.#period = null;
     clearTimeout(this.#reconciliation);
     const workers = this.#workers;
     this.#workers = null;
@@ -107,7 +113,7 @@ export class Lane {
   }
 
   /** Starts workers. There are none afterwards if they have shut down meanwhile, because a connection was lost. */
-  async #startWorkers(): Promise<void> {
+  async #startWorkers(period: symbol): Promise<void> {
     const { services, pool, concurrency, batched, crons } = this.#options;
     this.#number++;
     const owner = lockOwner(services.processId, this.#options.name, this.#number);
@@ -153,7 +159,7 @@ export class Lane {
       .catch((error: unknown) => this.#log.warn({ err: error }, 'workers ended with an error'))
       .then(() => this.#ended(workers))
       .catch((error: unknown) => this.#log.error({ err: error }, 'could not return the jobs of ended workers'));
-    if (!this.#running) return await runner.stop();
+    if (this.#period !== period) return await runner.stop();
     // Their end may take long. New workers need not wait for it.
     if (hasShutDown) return;
     this.#workers = workers;
@@ -162,18 +168,28 @@ export class Lane {
 
   /** The workers shut down by themselves. New ones replace them while the old ones finish. */
   #lost(owner: string): void {
-    if (!this.#running || this.#workers?.owner !== owner) return;
+    if (this.#period === null || this.#workers?.owner !== owner) return;
     this.#log.error('the workers shut down unexpectedly; starting new ones');
     this.#workers = null;
-    void this.#restart();
+    // Whoever is starting workers sees that these are gone, and starts others.
+    if (this.#starting !== this.#period) void this.#restart(this.#period);
   }
 
-  async #restart(): Promise<void> {
-    for (let delayMs = 100; this.#running && !this.#workers; delayMs = Math.min(delayMs * 2, MAX_RESTART_DELAY_MS)) {
+  async #restart(period: symbol): Promise<void> {
+    if (this.#period !== period) return;
+    this.#starting = period;
+    for (let delayMs = 100; this.#period === period && !this.#workers; delayMs = nextDelay(delayMs)) {
       await sleep(delayMs);
-      if (!this.#running) return;
-      await this.#startWorkers().catch((error: unknown) => this.#log.error({ err: error }, 'could not start workers'));
+      if (this.#period !== period) return;
+      await this.#startWorkers(period).catch((error: unknown) =>
+        this.#log.error({ err: error }, 'could not start workers'),
+      );
     }
+    this.#started(period);
+  }
+
+  #started(period: symbol): void {
+    if (this.#starting === period) this.#starting = null;
   }
 
   /**
@@ -223,7 +239,7 @@ export class Lane {
   async #ended({ owner, runner, release }: Workers): Promise<void> {
     // graphile-worker 0.18 keeps the options of all workers ever created, and everything that they reference.
     release();
-    if (this.#running && this.#workers?.runner === runner) this.#lost(owner);
+    if (this.#workers?.runner === runner) this.#lost(owner);
     await returnJobs(this.#options.pool, { owner });
   }
 
@@ -232,7 +248,8 @@ export class Lane {
    * its response, so jobs may be locked for this lane without its knowledge. Jobs that were locked a while ago and do not
    * run here are returned.
    */
-  #reconcileLater(): void {
+  #reconcileLater(period: symbol): void {
+    if (this.#period !== period) return;
     this.#reconciliation = setTimeout(async () => {
       this.#replaceStuck();
       const owner = lockOwner(this.#options.services.processId, this.#options.name);
@@ -246,7 +263,7 @@ export class Lane {
       } catch (error) {
         this.#log.warn({ err: error }, 'could not look for lost jobs; retrying');
       }
-      if (this.#running) this.#reconcileLater();
+      this.#reconcileLater(period);
     }, this.#options.reconcileMs ?? RECONCILE_MS);
     this.#reconciliation.unref();
   }
@@ -306,6 +323,8 @@ export class Lane {
     }
   }
 }
+
+const nextDelay = (delayMs: number): number => Math.min(delayMs * 2, MAX_RESTART_DELAY_MS);
 
 /**
  * Resolves when the workers receive notifications of new jobs. Whenever listening starts, also after a lost connection,
