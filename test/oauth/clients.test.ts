@@ -140,7 +140,6 @@ describe('oauth4webapi', () => {
       issuer: app().url,
       token_endpoint: `${app().url}/oauth/token`,
       code_challenge_methods_supported: ['S256'],
-      authorization_response_iss_parameter_supported: true,
     });
   });
 
@@ -181,6 +180,48 @@ describe('oauth4webapi', () => {
       await oauth.revocationRequest(server, client, auth, refreshed.access_token, http),
     );
     expect(await apiStatus(app(), refreshed.access_token)).toBe(401);
+  });
+});
+
+/** Auth.js and NextAuth call their provider like this. Without an issuer, they refuse every `iss` of another server. */
+describe('oauth4webapi without the issuer', () => {
+  const authorize = (decision: 'approve' | 'deny', scope: string) => {
+    const query = new URLSearchParams({
+      ...{ client_id: confidential.uid, redirect_uri: REDIRECT_URI, response_type: 'code', prompt: 'consent' },
+      ...{ scope, state: 'opaque' },
+    });
+    return visitor.get(`/oauth/authorize?${query}`).then(async () => {
+      const { location } = await visitor.submit('/oauth/authorize', { decision });
+      return new URL(location ?? '');
+    });
+  };
+
+  test('signs a user in by plain OAuth 2.0, and receives the error after a denial', async () => {
+    const server = { issuer: 'https://authjs.dev', token_endpoint: `${app().url}/oauth/token` };
+    const client = { client_id: confidential.uid };
+    const back = await authorize('approve', 'api');
+    const parameters = oauth.validateAuthResponse(server, client, back, 'opaque');
+    const response = await oauth.authorizationCodeGrantRequest(
+      server,
+      client,
+      oauth.ClientSecretPost(confidential.secret),
+      parameters,
+      REDIRECT_URI,
+      oauth.nopkce,
+      { [oauth.allowInsecureRequests]: true },
+    );
+    const tokens = await oauth.processAuthorizationCodeResponse(server, client, response);
+    expect(await apiStatus(app(), tokens.access_token)).toBe(200);
+    const refused = await authorize('deny', 'api');
+    expect(() => oauth.validateAuthResponse(server, client, refused, 'opaque')).toThrow(
+      expect.objectContaining({ error: 'access_denied' }),
+    );
+  });
+
+  test('gets the issuer if it asks for OpenID Connect', async () => {
+    for (const decision of ['approve', 'deny'] as const) {
+      expect((await authorize(decision, 'api openid')).searchParams.get('iss')).toBe(app().url);
+    }
   });
 });
 

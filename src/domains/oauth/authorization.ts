@@ -84,7 +84,8 @@ export const readAuthorizationRequest = async (ctx: Context, query: string): Pro
     if (ctx.actor.userId === null && sent.get('prompt') !== 'none') {
       return { signIn: { query: sent.toString(), again: false } };
     }
-    return { redirect: errorRedirect(ctx, { redirectUri, state }, error) };
+    const scopes = (sent.get('scope') ?? '').split(' ');
+    return { redirect: errorRedirect(ctx, { redirectUri, state, scopes }, error) };
   }
 };
 
@@ -115,7 +116,7 @@ export const approve = (ctx: Context, request: AuthorizationRequest): Promise<st
         expires_at: sql`now() + ${sql.lit(CODE_LIFETIME_MINUTES)} * interval '1 minute'`,
       })
       .execute();
-    return withParameters(request.redirectUri, { code, state: request.state, iss: tx.services.urls.base });
+    return withParameters(request.redirectUri, { code, state: request.state, iss: issuerFor(tx, request) });
   });
 
 /** Returns the redirect for a user who refuses. */
@@ -126,12 +127,23 @@ export const deny = (ctx: Pick<Context, 'services'>, request: AuthorizationReque
     new OAuthError('access_denied', 'The resource owner or authorization server denied the request.'),
   );
 
-/** Includes `iss`, so that a client of several providers knows which one answered (RFC 9207). */
 const errorRedirect = (
-  { services }: Pick<Context, 'services'>,
-  { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
+  ctx: Pick<Context, 'services'>,
+  request: Pick<AuthorizationRequest, 'redirectUri' | 'state' | 'scopes'>,
   { code, message }: OAuthError,
-): string => withParameters(redirectUri, { error: code, error_description: message, state, iss: services.urls.base });
+): string => {
+  const parameters = { error: code, error_description: message, state: request.state, iss: issuerFor(ctx, request) };
+  return withParameters(request.redirectUri, parameters);
+};
+
+/**
+ * Returns the value of `iss`, by which a client of several providers knows which one answered (RFC 9207). Only clients
+ * of OpenID Connect get it: clients of plain OAuth 2.0, such as Auth.js, know no issuer and refuse the parameter.
+ */
+const issuerFor = (
+  { services }: Pick<Context, 'services'>,
+  { scopes }: Pick<AuthorizationRequest, 'scopes'>,
+): string | null => (scopes.includes('openid') ? services.urls.base : null);
 
 interface Wanted {
   readonly scopes: readonly string[];

@@ -32,7 +32,6 @@ export const providerMetadata = async (ctx: Pick<Context, 'services'>) => ({
   revocation_endpoint_auth_methods_supported: [...SECRET_METHODS, 'none'],
   introspection_endpoint_auth_methods_supported: SECRET_METHODS,
   code_challenge_methods_supported: ['S256'],
-  authorization_response_iss_parameter_supported: true,
   subject_types_supported: ['public'],
   id_token_signing_alg_values_supported: [SIGNING_ALGORITHM],
   claim_types_supported: ['normal'],
