@@ -1,6 +1,8 @@
 import { mkdir } from 'node:fs/promises';
-import type { Config } from '#platform/config/config.ts';
+import pg from 'pg';
+import { type Config, ConfigError } from '#platform/config/config.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
+import { SESSION_SETTINGS, sessionOptions } from '#platform/db/pool.ts';
 import type { Logger } from '#platform/log.ts';
 
 export interface OpenDatabase {
@@ -9,10 +11,52 @@ export interface OpenDatabase {
   stop(): Promise<void>;
 }
 
-/** Creates the data directory, and starts the embedded Postgres if no other database is configured. */
+/**
+ * Creates the data directory, and starts the embedded Postgres if no other database is configured.
+ *
+ * @throws ConfigError if the configured database cannot be reached, or only through a pooler that drops settings
+ */
 export const openDatabase = async (config: Config, log: Logger): Promise<OpenDatabase> => {
   // Other accounts must be able to pass through: embedded Postgres uses another account if root starts the hub.
   await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
-  if (config.databaseUrl !== null) return { connectionString: config.databaseUrl, stop: async () => {} };
-  return startEmbeddedPostgres({ dataDir: config.dataDir, log });
+  if (config.databaseUrl === null) return startEmbeddedPostgres({ dataDir: config.dataDir, log });
+  const connectionString = withTlsOfLibpq(config.databaseUrl);
+  await requireConnection(connectionString);
+  return { connectionString, stop: async () => {} };
 };
+
+/**
+ * Lets `sslmode` mean what it means to psql and in the URLs of providers: `require` encrypts, but does not check the
+ * certificate. Otherwise pg treats all modes as `verify-full`, and warns about that.
+ */
+const withTlsOfLibpq = (url: string): string =>
+  /[?&]sslmode=(prefer|require|verify-ca)(&|$)/.test(url) ? `${url}&uselibpqcompat=true` : url;
+
+const requireConnection = async (connectionString: string): Promise<void> => {
+  try {
+    const client = new pg.Client({
+      connectionString,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      options: sessionOptions(SESSION_SETTINGS),
+    });
+    // A connection that breaks while it is closed does no harm.
+    client.on('error', () => {});
+    await client.connect();
+    const { rows } = await client.query<typeof SESSION_SETTINGS>('show plan_cache_mode');
+    await client.end();
+    if (rows[0]?.plan_cache_mode !== SESSION_SETTINGS.plan_cache_mode)
+      throw new Error('a pooler drops the settings of the session; connect directly to Postgres');
+  } catch (error) {
+    throw new ConfigError(`DATABASE_URL (--database-url): cannot connect to the database: ${problemOf(error)}`, {
+      cause: error,
+    });
+  }
+};
+
+/** A name with several addresses fails with one error for each, and no message of its own. */
+const problemOf = (error: unknown): string => {
+  if (error instanceof AggregateError) return error.errors.map(problemOf).join('; ');
+  return error instanceof Error ? error.message : String(error);
+};
+
+const CONNECT_TIMEOUT_MS = 10_000;

@@ -25,7 +25,8 @@ const types: pg.CustomTypesConfig = {
     pg.types.getTypeParser(oid, format === 'binary' ? 'binary' : 'text'),
 };
 
-const SESSION_SETTINGS = { timezone: 'UTC', datestyle: 'ISO', plan_cache_mode: 'force_generic_plan' };
+/** The settings of every session, which the conversion of times relies on. */
+export const SESSION_SETTINGS = { timezone: 'UTC', datestyle: 'ISO', plan_cache_mode: 'force_generic_plan' };
 
 export interface PoolOptions {
   readonly connectionString: string;
@@ -54,9 +55,7 @@ export const createPool = ({
     types,
     pipeline: true, // for `queryTogether`
     application_name: applicationName,
-    options: Object.entries({ ...SESSION_SETTINGS, ...sessionSettings })
-      .map(([name, value]) => `-c ${name}=${value}`)
-      .join(' '),
+    options: sessionOptions({ ...SESSION_SETTINGS, ...sessionSettings }),
     idleTimeoutMillis: 30_000,
     connectionTimeoutMillis: 10_000,
   });
@@ -65,6 +64,12 @@ export const createPool = ({
   names.clear();
   return tolerateLosses(pool, onLoss);
 };
+
+/** Returns settings as the `options` of a connection. */
+export const sessionOptions = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(' ');
 
 /**
  * Handles connection losses. A lost connection fails its running statement, and the pool replaces it. It also emits an
