@@ -62,7 +62,7 @@ const sendResult = (reply: FastifyReply, type: string, result: ExecutionResult |
 };
 
 /** Returns the first supported type of the Accept header, and JSON for wildcards. Null when no type is supported. */
-const responseType = (accept: string | undefined): string | null => {
+export const responseType = (accept: string | undefined): string | null => {
   if (accept === undefined || accept === '' || accept === '*/*') return 'application/json';
   for (const part of accept.split(',')) {
     const type = part.split(';', 1)[0]?.trim().toLowerCase();

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { GraphQLError, type GraphQLSchema } from 'graphql';
+import { GraphQLError, type GraphQLSchema, type OperationTypeNode } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Caches } from '#platform/cache.ts';
 import { drainBody } from '#platform/concurrency/drain.ts';
@@ -10,11 +10,11 @@ import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
 import { type Arrival, Arriving } from './arriving.ts';
 import { type Assume, type Caller, type ContextOf, rejectionOf } from './caller.ts';
-import { Engine, type GraphqlParams, Refused } from './engine.ts';
+import { Engine, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
 import { sendGraphiql } from './graphiql.ts';
 import { TOKEN_PATH } from './graphiql-session.ts';
-import { answer, answerAssumed, answerJson } from './json-answers.ts';
+import { answer, answerAssumed, answerJson, responseType } from './json-answers.ts';
 import { LIMITS } from './limits.ts';
 import { LiveHub, type LiveOptions, type RightsCheck } from './live.ts';
 import { LiveBounds, type LiveLimits } from './live-bounds.ts';
@@ -103,7 +103,10 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         }
         const isJson =
           body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
-        const isStream = headers.accept?.includes('text/event-stream') && (isJson || body === null);
+        const events = isJson || body === null ? eventStreamIn(headers.accept) : 'refused';
+        const read = () => (isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query)));
+        const isStream =
+          events === 'preferred' || (events === 'accepted' && operationOf(engine, read()) === 'subscription');
         const caller = callerOf(request, reply);
         let ctx: Context;
         try {
@@ -117,7 +120,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         }
 
         if (isStream) {
-          const params = isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query));
+          const params = read();
           if (Array.isArray(params)) return answer(reply, 400, ['A batch cannot be answered by an event stream']);
           if (params instanceof Refused)
             return answer(
@@ -125,7 +128,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
               400,
               params.errors.map(({ message }) => message),
             );
-          if (body === null && isMutation(engine, params))
+          if (body === null && operationOf(engine, params) === 'mutation')
             return answer(reply.header('allow', 'POST'), 405, ['Mutations need a POST request']);
           const seat = bounds.enter(request.ip);
           const refusal = typeof seat === 'string' ? seat : seat.identify(ctx.actor.userId);
@@ -262,9 +265,22 @@ const answerByYoga = async (
 const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
   answer(reply, 413, [`The body exceeds the limit of ${maxBytes} bytes`]);
 
-const isMutation = (engine: Engine, params: GraphqlParams): boolean => {
+/**
+ * Says whether the Accept header has event streams, and before any form of JSON. Clients such as urql send one header
+ * for all operations: they get queries and mutations as JSON, and only subscriptions as events.
+ */
+const eventStreamIn = (accept = ''): 'preferred' | 'accepted' | 'refused' => {
+  const types = accept.split(',').map((part) => part.split(';', 1)[0]?.trim().toLowerCase() ?? '');
+  const place = types.indexOf('text/event-stream');
+  if (place === -1) return 'refused';
+  return responseType(types.slice(0, place).join()) === null || place === 0 ? 'preferred' : 'accepted';
+};
+
+/** Returns the kind of the operation. Null if the request cannot run, or is a batch. */
+const operationOf = (engine: Engine, params: ReturnType<typeof readBody>): OperationTypeNode | null => {
+  if (Array.isArray(params) || params instanceof Refused) return null;
   const prepared = engine.prepare(params);
-  return !(prepared instanceof Refused) && prepared.operation.operation === 'mutation';
+  return prepared instanceof Refused ? null : prepared.operation.operation;
 };
 
 /** Returns the body, or the reason why it was not read to the end. */

@@ -122,6 +122,35 @@ describe('GraphQL over HTTP', () => {
     expect(await text.json()).toEqual({ data: { echo: 'y' } });
   });
 
+  describe('for clients that accept event streams too', () => {
+    // urql sends this header with all operations.
+    const accept =
+      'application/graphql-response+json, application/graphql+json, application/json, text/event-stream, multipart/mixed';
+
+    it('answers queries and mutations with JSON', async () => {
+      const query = await post({ query: '{ echo(text: "a") }' }, { accept });
+      expect(query.headers.get('content-type')).toContain('application/graphql-response+json');
+      expect(query.json).toEqual({ data: { echo: 'a' } });
+      expect((await post({ query: TOUCH }, { accept })).json.data.thingTouch.errors).toEqual([]);
+      expect((await post([{ query: '{ echo(text: "a") }' }], { accept })).json).toEqual([{ data: { echo: 'a' } }]);
+      expect((await post({ query: '{ nothing }' }, { accept })).status).toBe(400);
+      const get = await fetch(`${server.url}?query=${encodeURIComponent('{ echo(text: "b") }')}`, {
+        headers: { accept },
+      });
+      expect(get.headers.get('content-type')).toContain('json');
+      expect(await get.json()).toEqual({ data: { echo: 'b' } });
+    });
+
+    it('answers with events if the client names them first', async () => {
+      const response = await fetch(server.url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'text/event-stream, application/json' },
+        body: JSON.stringify({ query: '{ echo(text: "a") }' }),
+      });
+      expect(await response.text()).toContain('event: complete');
+    });
+  });
+
   it('refuses mutations by GET, other methods and other bodies, changing nothing', async () => {
     const before = touched;
     const get = await fetch(`${server.url}?query=${encodeURIComponent(TOUCH)}`);

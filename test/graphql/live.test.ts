@@ -313,6 +313,18 @@ describe('connections', () => {
     expect(text).toContain('event: next');
   });
 
+  it('go to clients that name JSON first', async () => {
+    const controller = new AbortController();
+    cleanups.push(() => controller.abort());
+    const { headers } = await fetch(server.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ query: SHARED, variables: { p: 1 } }),
+      signal: controller.signal,
+    });
+    expect(headers.get('content-type')).toContain('text/event-stream');
+  });
+
   it('answer with an error if the subscription fails before it has begun', async () => {
     server.feed.head = () => {
       throw new Error('lost');
