@@ -3,12 +3,14 @@ import pg from 'pg';
 const CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN'],
   ...['57P01', '57P02', '57P03', '53300'],
+  // Only standbys refuse to write, such as a primary after a failover.
+  '25006',
 ]);
 const MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/;
 
 /**
- * Returns true if the error means that the database is down, starting or out of connections. The request can be
+ * Returns true if the error means that the database is down, starting, a standby or out of connections. The request can be
  * retried.
  */
 export const isDatabaseAway = (error: unknown): boolean => {
