@@ -58,6 +58,7 @@ const OWNED: Readonly<Record<string, readonly string[]>> = {
     'error_project_hours',
     'error_releases',
     'error_session_hours',
+    'error_session_outcomes',
     'error_tracking_client_keys',
     'error_tracking_projects',
     'error_tracking_settings',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { readInThread, UnreadError } from '#domains/error-ingest/digest/thread.ts';
@@ -136,8 +137,9 @@ describe('the digest', () => {
     const { send, projectId } = await makeSender(app());
     const started = new Date().toISOString();
     const attrs = { release: 'shop@1.0', environment: 'live' };
+    const [first, second, third] = [newEventId(), newEventId(), newEventId()];
     const session = (fields: Record<string, unknown>) =>
-      [{ type: 'session' }, { sid: 'a', started, attrs, ...fields }] as const;
+      [{ type: 'session' }, { sid: first, started, attrs, ...fields }] as const;
     const id = newEventId();
     await send(
       gzipSync(
@@ -146,9 +148,9 @@ describe('the digest', () => {
           session({ init: true, status: 'ok', errors: 0 }),
           session({ status: 'ok', errors: 1 }),
           session({ status: 'exited', errors: 1 }),
-          session({ sid: 'b', init: true, status: 'crashed', errors: 1 }),
-          session({ sid: 'c', init: true }),
-          session({ sid: 'c', status: 'unhandled', errors: 1 }),
+          session({ sid: second, init: true, status: 'crashed', errors: 1 }),
+          session({ sid: third, init: true }),
+          session({ sid: third, status: 'unhandled', errors: 1 }),
           [
             { type: 'sessions' },
             { attrs, aggregates: [{ started, exited: 5, errored: 2, unhandled: 1, crashed: 1, abnormal: 1 }, 7] },
@@ -189,6 +191,29 @@ describe('the digest', () => {
         [projectId],
       ),
     ).toEqual([{ event_id: id, name: 'Ada', comments: 'It hangs.' }]);
+  });
+
+  it('counts a session once, although browsers send its state again', async () => {
+    const { send, projectId } = await makeSender(app());
+    const attrs = { release: 'shop@1.0', environment: 'live' };
+    const started = new Date().toISOString();
+    const sid = randomUUID();
+    const session = (fields: Record<string, unknown>) =>
+      [{ type: 'session' }, { sid, started, attrs, ...fields }] as const;
+    // @sentry/browser 10 and 11 send it when the page is idle and when the user changes, also after errors.
+    await send(envelope({}, session({ init: true, status: 'ok', errors: 1 })));
+    await send(envelope({}, session({ status: 'ok', errors: 1 }), session({ status: 'crashed', errors: 1 })));
+    await app().settle();
+    await send(envelope({}, session({ status: 'crashed', errors: 1 }), session({ status: 'ok', errors: 1 })));
+    await send(envelope({}, session({ sid: randomUUID(), init: true, status: 'ok', errors: 0 })));
+    await app().settle();
+    expect(
+      await query(
+        `select h.total, h.errored, h.crashed, h.abnormal from error_session_hours h
+         join error_releases r on r.id = h.release_id where r.project_id = $1`,
+        [projectId],
+      ),
+    ).toEqual([{ total: 2, errored: 1, crashed: 1, abnormal: 0 }]);
   });
 
   it('lets projects take turns, so that the flood of one delays no other by more than a batch', async () => {

@@ -374,7 +374,7 @@ describe('the errors of a project', () => {
     const { path, project, reporter, thrown } = await setUp();
     const started = new Date().toISOString();
     await record([thrown('Alpha', { release: '1.0' })]);
-    const counts = { project_id: project.id, environment: null, started, errored: 8, abnormal: 1 };
+    const counts = { project_id: project.id, sid: null, environment: null, started, errored: 8, abnormal: 1 };
     await app()
       .context()
       .transaction((tx) =>

@@ -187,7 +187,7 @@ describe('recording reports that belong to events', () => {
   it('locks all projects of a batch together, so that batches do not wait for each other', async () => {
     const [low, high] = [await app().make.project(), await app().make.project()];
     await record([errorEvent(low.id), errorEvent(high.id)]);
-    const counts = { environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
+    const counts = { sid: null, environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
     const session = { project_id: low.id, release: '1.0', started: new Date().toISOString(), ...counts };
     const discard = { project_id: high.id, timestamp: session.started, reason: 'sample_rate', category: 'error' };
     const batch = {
@@ -245,7 +245,7 @@ describe('recording reports that belong to events', () => {
 
   it('adds sessions by release, hour and environment', async () => {
     const { id } = await app().make.project();
-    const counts = { total: 10, errored: 3, crashed: 1, abnormal: 0 };
+    const counts = { sid: null, total: 10, errored: 3, crashed: 1, abnormal: 0 };
     const session = {
       project_id: id,
       release: '1.0',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { pruneErrors } from '#domains/error-tracking/digest/retention.ts';
 import {
@@ -28,7 +29,8 @@ describe('the retention of errors', () => {
     const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
     const seen = (days: number): NormalizedEvent =>
       errorEvent(id, { timestamp: daysAgo(days), received_at: daysAgo(days), release: '1', environment: `${days}` });
-    const session = { project_id: id, release: '1', environment: null, total: 1, errored: 0, crashed: 0, abnormal: 0 };
+    const counts = { total: 1, errored: 0, crashed: 1, abnormal: 0 };
+    const session = { project_id: id, release: '1', environment: null, ...counts };
     const discard = { project_id: id, reason: 'sample_rate', category: 'error', quantity: 1 };
     const report = { project_id: id, name: '', email: '', comments: '' };
     await app()
@@ -36,7 +38,7 @@ describe('the retention of errors', () => {
       .transaction(async (tx) => {
         await recordEvents(tx, [seen(200), seen(98), seen(89), seen(0)].map(prepareEvent));
         for (const days of [200, 1]) {
-          await recordSessions(tx, [{ ...session, started: daysAgo(days) }]);
+          await recordSessions(tx, [{ ...session, sid: randomUUID(), started: daysAgo(days) }]);
           await recordClientReports(tx, [{ ...discard, timestamp: daysAgo(days) }]);
           await recordUserReports(tx, [{ ...report, event_id: eventId(), received_at: daysAgo(days) }]);
         }
@@ -48,6 +50,7 @@ describe('the retention of errors', () => {
     expect(await count('error_project_hours')).toBe(2);
     expect(await count('error_facets', `kind = 'environment'`)).toBe(2);
     expect(await count('error_session_hours')).toBe(1);
+    expect(await count('error_session_outcomes')).toBe(1);
     expect(await count('error_client_discards')).toBe(1);
     expect(await count('error_user_reports')).toBe(1);
     expect(await count('errors', 'event_count = 4')).toBe(1);

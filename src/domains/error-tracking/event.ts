@@ -108,6 +108,8 @@ export interface NormalizedEvent {
 /** Sessions of one release, environment and hour. An update of a session that was counted before has a `total` of 0. */
 export interface SessionCounts {
   readonly project_id: number;
+  /** The id of a single session, whose updates count once. Null for sessions that the SDK has counted already. */
+  readonly sid: string | null;
   readonly release: string;
   readonly environment: string | null;
   /** The time at which they started; rounded down to the hour. */

@@ -336,6 +336,13 @@ export interface ErrorSessionHours {
   total: number;
 }
 
+export interface ErrorSessionOutcomes {
+  hour: string;
+  outcome: string;
+  release_id: number;
+  sid: string;
+}
+
 export interface ErrorTrackingClientKeys {
   created_at: Generated<string>;
   created_by_id: number | null;
@@ -2025,6 +2032,7 @@ export interface DB {
   error_project_hours: ErrorProjectHours;
   error_releases: ErrorReleases;
   error_session_hours: ErrorSessionHours;
+  error_session_outcomes: ErrorSessionOutcomes;
   error_tracking_client_keys: ErrorTrackingClientKeys;
   error_tracking_projects: ErrorTrackingProjects;
   error_tracking_settings: ErrorTrackingSettings;

@@ -13,20 +13,15 @@ const NAME = /^[a-z][a-z0-9_]{0,63}$/;
 
 type Received = Omit<Arrived, 'event_id'>;
 
-/**
- * Reads a session, or an update of one. The first update counts the session. An error counts it once as errored: SDKs
- * send the first error of a running session, an error that nothing caught, and otherwise a session that ends with its
- * first update.
- */
+/** Reads a session, or an update of one. The first update counts the session. Later ones say again what happened. */
 export const readSession = (given: JsonObject, received: Received): SessionCounts[] => {
   const attrs = asObject(given.attrs) ?? {};
   const { status = 'ok' } = given;
-  const isNew = given.init === true;
   const hasErrors = countOf(given.errors) > 0;
-  const isFirstError = status === 'ok' || status === 'unhandled';
   return readCounts(given, attrs, received, {
-    total: isNew ? 1 : 0,
-    errored: hasErrors && status !== 'crashed' && status !== 'abnormal' && (isNew || isFirstError) ? 1 : 0,
+    sid: readEventId(given.sid),
+    total: given.init === true ? 1 : 0,
+    errored: hasErrors && status !== 'crashed' && status !== 'abnormal' ? 1 : 0,
     crashed: status === 'crashed' ? 1 : 0,
     abnormal: status === 'abnormal' ? 1 : 0,
   });
@@ -43,7 +38,7 @@ export const readSessions = (given: JsonObject, received: Received): SessionCoun
     const [crashed, abnormal] = [countOf(each.crashed), countOf(each.abnormal)];
     const errored = countOf(each.errored) + countOf(each.unhandled);
     const total = countOf(each.exited) + errored + crashed + abnormal;
-    return readCounts(each, attrs, received, { total, errored, crashed, abnormal });
+    return readCounts(each, attrs, received, { sid: null, total, errored, crashed, abnormal });
   });
 };
 
@@ -51,12 +46,12 @@ const readCounts = (
   given: JsonObject,
   attrs: JsonObject,
   { project_id, received_at, header }: Received,
-  counts: Pick<SessionCounts, 'total' | 'errored' | 'crashed' | 'abnormal'>,
+  { sid, ...counts }: Pick<SessionCounts, 'sid' | 'total' | 'errored' | 'crashed' | 'abnormal'>,
 ): SessionCounts[] => {
   const release = nameOf(attrs.release, 200);
   if (release === null || Object.values(counts).every((count) => count === 0)) return [];
   const started = new SenderClock(received_at, header.sent_at).readPast(given.started);
-  return [{ project_id, release, environment: nameOf(attrs.environment, 64), started, ...counts }];
+  return [{ project_id, release, environment: nameOf(attrs.environment, 64), started, sid, ...counts }];
 };
 
 /** Reads the events that an SDK has dropped. */

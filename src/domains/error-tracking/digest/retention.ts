@@ -43,6 +43,11 @@ export const pruneErrors = defineJob({
     );
     await deleteRows(
       ctx,
+      sql`delete from error_session_outcomes where (release_id, sid, outcome) in (
+      select release_id, sid, outcome from error_session_outcomes where hour < ${oldest} limit ${sql.lit(BATCH)})`,
+    );
+    await deleteRows(
+      ctx,
       sql`delete from error_client_discards where (project_id, hour, reason, category) in (
       select project_id, hour, reason, category from error_client_discards where hour < ${oldest}
       limit ${sql.lit(BATCH)})`,
