@@ -90,7 +90,7 @@ const issuesIn = (
     place,
     order,
     conditions: conditionsOf(filter),
-    ranges: column === 'created_at' || column === 'updated_at' || column === 'due_date' ? within(filter, column) : [],
+    ranges: column === 'created_at' || column === 'updated_at' ? within(filter, column) : [],
     visible: visible ? null : issueVisibility(actor),
     prefix: prefixOf(ctx, filter, place, order),
     columns: sql`issues.*`,

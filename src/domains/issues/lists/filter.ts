@@ -40,8 +40,6 @@ export interface IssueFilter extends Conditions {
   readonly created_before?: string | null | undefined;
   readonly updated_after?: string | null | undefined;
   readonly updated_before?: string | null | undefined;
-  readonly due_after?: string | null | undefined;
-  readonly due_before?: string | null | undefined;
   readonly not?: Conditions | undefined;
   readonly order_by?: IssueOrder | null | undefined;
   readonly sort?: SortDirection | null | undefined;
@@ -68,23 +66,16 @@ export const conditions = (actor: Actor, filter: IssueFilter): RawBuilder<boolea
   }
   if (filter.issue_types) add(sql`issues.issue_type = any (${filter.issue_types}::text[])`);
   if (filter.confidential != null) add(filter.confidential ? sql`issues.confidential` : sql`not issues.confidential`);
-  for (const column of ['created_at', 'updated_at', 'due_date'] as const) all.push(...within(filter, column));
+  for (const column of ['created_at', 'updated_at'] as const) all.push(...within(filter, column));
   return all;
 };
 
-/** Returns the conditions of the filter on the time or date in this column. */
-export const within = (
-  filter: IssueFilter,
-  column: 'created_at' | 'updated_at' | 'due_date',
-): RawBuilder<boolean>[] => {
-  const name = column === 'created_at' ? 'created' : column === 'updated_at' ? 'updated' : 'due';
-  const as = sql.raw(column === 'due_date' ? 'date' : 'timestamptz');
+/** Returns the conditions of the filter on the time in this column. */
+export const within = (filter: IssueFilter, column: 'created_at' | 'updated_at'): RawBuilder<boolean>[] => {
+  const name = column === 'created_at' ? 'created' : 'updated';
   const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
   const of = sql.ref(`issues.${column}`);
-  return [
-    ...(after == null ? [] : [sql<boolean>`${of} >= ${after}::${as}`]),
-    ...(before == null ? [] : [sql<boolean>`${of} <= ${before}::${as}`]),
-  ];
+  return [...(after == null ? [] : [sql<boolean>`${of} >= ${after}::timestamptz`]), ...(before == null ? [] : [sql<boolean>`${of} <= ${before}::timestamptz`])];
 };
 
 const criteria = (actor: Actor, filter: Conditions): RawBuilder<boolean>[] => {
