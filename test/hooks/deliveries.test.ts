@@ -77,7 +77,6 @@ describe('deliveries', () => {
     await happen(it);
     receiver.answer = 500;
     await happen(it);
-    const between = new Date().toISOString();
     await as.post(`${it.at}/test/push_events`);
     const list = async (query: string) => (await as.get(`${it.at}/deliveries?${query}`)).body;
     const all = await list('');
@@ -91,11 +90,11 @@ describe('deliveries', () => {
     expect(keys(await list('trigger=push_hooks'))).toEqual([tested.id]);
     expect(keys(await list('trigger=subgroup_events&status=500'))).toEqual([failed.id]);
     expect(keys(await list('status=server_failure'))).toEqual([tested.id, failed.id]);
-    expect(keys(await list(`created_after=${between}`))).toEqual([tested.id]);
-    expect(keys(await list(`created_before=${between}`))).toEqual([failed.id, delivered.id]);
+    expect(keys(await list(`created_after=${tested.created_at}`))).toEqual([tested.id]);
+    expect(keys(await list(`created_before=${failed.created_at}`))).toEqual([failed.id, delivered.id]);
     const events = async (query: string) => (await as.get(`${it.at}/events?${query}`)).body.length;
     expect(await events('trigger=subgroup_hooks')).toBe(2);
-    expect(await events(`trigger=subgroup_hooks&created_after=${between}`)).toBe(0);
+    expect(await events(`trigger=subgroup_hooks&created_after=${tested.created_at}`)).toBe(0);
     expect(await events('status=successful&trigger=subgroup_hooks')).toBe(1);
     for (const bad of ['state=odd', 'trigger=odd', 'status=9', 'created_after=soon'])
       expect([bad, (await as.get(`${it.at}/deliveries?${bad}`)).status]).toEqual([bad, 400]);

@@ -5,6 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type RowsById, type SortKey } from '#platform/db/list.ts';
 import type { Jobs, Pipelines, Stages } from '#platform/db/tables.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type CiStatus, DANGLING_SOURCES, type PipelineScope } from './model.ts';
@@ -355,10 +356,12 @@ const matching = (ctx: Context, filter: PipelineFilter, projectId: RawBuilder<nu
   if (filter.yaml_errors != null) {
     add(filter.yaml_errors ? sql`pipelines.yaml_errors is not null` : sql`pipelines.yaml_errors is null`);
   }
-  if (filter.updated_after) add(sql`pipelines.updated_at > ${filter.updated_after}::timestamptz`);
-  if (filter.updated_before) add(sql`pipelines.updated_at < ${filter.updated_before}::timestamptz`);
-  if (filter.created_after) add(sql`pipelines.created_at > ${filter.created_after}::timestamptz`);
-  if (filter.created_before) add(sql`pipelines.created_at < ${filter.created_before}::timestamptz`);
+  for (const name of ['created', 'updated'] as const) {
+    const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+    const column = sql.ref(`pipelines.${name}_at`);
+    if (after) add(atOrAfter(column, after));
+    if (before) add(atOrBefore(column, before));
+  }
   return query;
 };
 

@@ -4,6 +4,7 @@ import { requireAbility } from '#domains/projects/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { DeploymentRow, DeploymentStatus } from './model.ts';
@@ -32,10 +33,12 @@ const matching = ({ db }: Pick<Context, 'db'>, filter: DeploymentFilter) => {
   if (filter.ids) query = query.where(sql<boolean>`deployments.id = any (${filter.ids}::bigint[])`);
   if (filter.environment !== undefined) query = query.where('environments.name', '=', filter.environment);
   if (filter.statuses) query = query.where(sql<boolean>`deployments.status = any (${filter.statuses}::text[])`);
-  if (filter.updated_after) query = query.where('deployments.updated_at', '>=', filter.updated_after);
-  if (filter.updated_before) query = query.where('deployments.updated_at', '<=', filter.updated_before);
-  if (filter.finished_after) query = query.where('deployments.finished_at', '>=', filter.finished_after);
-  if (filter.finished_before) query = query.where('deployments.finished_at', '<=', filter.finished_before);
+  for (const name of ['updated', 'finished'] as const) {
+    const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+    const column = sql.ref(`deployments.${name}_at`);
+    if (after) query = query.where(atOrAfter(column, after));
+    if (before) query = query.where(atOrBefore(column, before));
+  }
   return query;
 };
 

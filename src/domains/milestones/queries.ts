@@ -15,6 +15,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Milestones } from '#platform/db/tables.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
 import type { MilestoneState } from './model.ts';
@@ -234,10 +235,9 @@ const matching = (ctx: Context, filter: MilestoneFilter) => {
     query = query.where(sql<boolean>`(milestones.title ilike ${pattern} or milestones.description ilike ${pattern})`);
   }
   if (filter.search_title) query = query.where(sql<boolean>`milestones.title ilike ${containing(filter.search_title)}`);
-  if (filter.updated_after)
-    query = query.where(sql<boolean>`milestones.updated_at >= ${filter.updated_after}::timestamptz`);
-  if (filter.updated_before)
-    query = query.where(sql<boolean>`milestones.updated_at <= ${filter.updated_before}::timestamptz`);
+  const updated = sql.ref('milestones.updated_at');
+  if (filter.updated_after) query = query.where(atOrAfter(updated, filter.updated_after));
+  if (filter.updated_before) query = query.where(atOrBefore(updated, filter.updated_before));
   return query;
 };
 

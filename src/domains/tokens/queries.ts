@@ -5,6 +5,7 @@ import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { PersonalAccessTokens } from '#platform/db/tables.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { badRequest, forbidden, notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { isUnexpired } from './model.ts';
@@ -81,11 +82,11 @@ const matchingTokens = (ctx: Context, userId: number | null, filter: TokenFilter
   if (filter.state === 'active') query = query.where(isUsable);
   if (filter.state === 'inactive') query = query.where(sql<boolean>`not ${isUsable}`);
   if (filter.search) query = query.where('name', 'ilike', containing(filter.search));
-  if (filter.created_after) query = query.where(sql<boolean>`created_at >= ${filter.created_after}::timestamptz`);
-  if (filter.created_before) query = query.where(sql<boolean>`created_at <= ${filter.created_before}::timestamptz`);
-  if (filter.last_used_after) query = query.where(sql<boolean>`last_used_at >= ${filter.last_used_after}::timestamptz`);
-  if (filter.last_used_before) {
-    query = query.where(sql<boolean>`last_used_at <= ${filter.last_used_before}::timestamptz`);
+  for (const name of ['created', 'last_used'] as const) {
+    const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
+    const column = sql.ref(`${name}_at`);
+    if (after) query = query.where(atOrAfter(column, after));
+    if (before) query = query.where(atOrBefore(column, before));
   }
   if (filter.expires_after) query = query.where(sql<boolean>`expires_at >= ${filter.expires_after}::date`);
   if (filter.expires_before) query = query.where(sql<boolean>`expires_at <= ${filter.expires_before}::date`);

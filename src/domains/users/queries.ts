@@ -5,6 +5,7 @@ import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts'
 import { containing } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey, searchedListOf, type TermSearch } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { badRequest, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
 import { nameVariants } from '#platform/ldap/names.ts';
 import type { SortDirection } from '#platform/paging.ts';
@@ -317,9 +318,9 @@ export const listUsers = (ctx: Pick<Context, 'db' | 'actor'>, filter: UserFilter
   if (filter.humans) query = query.where('users.user_type', '=', sql.lit('human'));
   if (filter.exclude_internal) query = query.where('users.user_type', 'not in', INTERNAL_TYPES.map(sql.lit));
   if (filter.without_project_bots) query = query.where('users.user_type', '<>', sql.lit('project_bot'));
-  if (filter.created_after) query = query.where(sql<boolean>`users.created_at >= ${filter.created_after}::timestamptz`);
-  if (filter.created_before)
-    query = query.where(sql<boolean>`users.created_at <= ${filter.created_before}::timestamptz`);
+  const created = sql.ref('users.created_at');
+  if (filter.created_after) query = query.where(atOrAfter(created, filter.created_after));
+  if (filter.created_before) query = query.where(atOrBefore(created, filter.created_before));
   if (actor.isAdmin) {
     if (filter.admins) query = query.where('users.is_admin', '=', sql.lit(true));
     if (filter.pending_approval) query = query.where('users.state', '=', sql.lit('blocked_pending_approval'));

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ContainerAddress } from '#domains/planning/container.ts';
 import type { Context } from '#platform/context.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { conflict, unprocessable } from '#platform/errors.ts';
 import { hookPayload } from '../change.ts';
 import { DELIVERIES_CHANNEL } from '../delivery/insert.ts';
@@ -41,8 +42,8 @@ export const replayDeliveries = async (
             select from webhook_attempts a
             where a.delivery_id = d.id and a.delivery_created_at = d.created_at
               and a.created_at >= ${range.failed_since}::timestamptz))`
-      : sql`d.created_at >= ${range.created_after}::timestamptz
-          and d.created_at <= coalesce(${range.created_before}::timestamptz, now())
+      : sql`${atOrAfter(sql.ref('d.created_at'), range.created_after)}
+          and ${range.created_before === null ? sql`d.created_at <= now()` : atOrBefore(sql.ref('d.created_at'), range.created_before)}
           and d.state in ('delivered', 'expired', 'canceled', 'dropped')`;
   return ctx.transaction(async (tx) => {
     const { rows } = await sql<{ count: number }>`

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueOrder, IssueState, IssueType } from '../model.ts';
 
@@ -75,7 +76,7 @@ export const within = (filter: IssueFilter, column: 'created_at' | 'updated_at')
   const name = column === 'created_at' ? 'created' : 'updated';
   const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
   const of = sql.ref(`issues.${column}`);
-  return [...(after == null ? [] : [sql<boolean>`${of} >= ${after}::timestamptz`]), ...(before == null ? [] : [sql<boolean>`${of} <= ${before}::timestamptz`])];
+  return [...(after == null ? [] : [atOrAfter(of, after)]), ...(before == null ? [] : [atOrBefore(of, before)])];
 };
 
 const criteria = (actor: Actor, filter: Conditions): RawBuilder<boolean>[] => {

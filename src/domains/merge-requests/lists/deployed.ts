@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { REPORTER } from '#domains/access/model.ts';
 import { projectIsMine } from '#domains/access/policy.ts';
 import type { Actor, Context } from '#platform/context.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 
 // The deployments that brought a merge request to an environment. The environments domain stores them.
 
@@ -22,8 +23,8 @@ export const deploymentsOf = ({
   if (!environment && !after && !before) return null;
   const conditions = [
     ...(environment ? [sql`e.name = ${environment}`] : []),
-    ...(after ? [sql`d.finished_at >= ${after}::timestamptz`] : []),
-    ...(before ? [sql`d.finished_at <= ${before}::timestamptz`] : []),
+    ...(after ? [atOrAfter(sql.ref('d.finished_at'), after)] : []),
+    ...(before ? [atOrBefore(sql.ref('d.finished_at'), before)] : []),
   ];
   return sql`deployment_merge_requests held join deployments d on d.id = held.deployment_id
     join environments e on e.id = d.environment_id

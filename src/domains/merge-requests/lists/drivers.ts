@@ -2,7 +2,9 @@ import { type RawBuilder, sql } from 'kysely';
 import { withLabel, withMilestone } from '#domains/planning/linked.ts';
 import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
+import { and } from '#platform/db/conditions.ts';
 import { containing } from '#platform/db/like.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { deploymentsOf } from './deployed.ts';
 import {
   type Choice,
@@ -81,8 +83,7 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
   for (const name of ['created', 'updated', 'merged'] as const) {
     const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
     const column = sql.ref(`mr.${name}_at`);
-    if (after)
-      rows(sql`${column} >= ${after}::timestamptz ${before ? sql`and ${column} <= ${before}::timestamptz` : sql``}`);
+    if (after) rows(and([atOrAfter(column, after), ...(before ? [atOrBefore(column, before)] : [])]));
   }
   return drivers;
 };

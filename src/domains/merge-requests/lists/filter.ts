@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { LIST_SCOPES, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { MergeRequestState } from '../model.ts';
 import { type DeployedFilter, deploymentsOf, wasDeployed } from './deployed.ts';
@@ -144,8 +145,8 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   for (const name of ['created', 'updated', 'merged'] as const) {
     const column = sql.ref(`merge_requests.${name}_at`);
     const [after, before] = [filter[`${name}_after`], filter[`${name}_before`]];
-    if (after) add(sql`${column} >= ${after}::timestamptz`);
-    if (before) add(sql`${column} <= ${before}::timestamptz`);
+    if (after) add(atOrAfter(column, after));
+    if (before) add(atOrBefore(column, before));
   }
   // Each condition is negated separately: neither this author nor that label.
   for (const condition of filter.not ? criteria(actor, filter.not) : []) add(sql`(${condition}) is not true`);

@@ -11,6 +11,7 @@ import { placesSharedWith } from '#domains/access/roles.ts';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor } from '#platform/context.ts';
 import { slot } from '#platform/db/compiled.ts';
+import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { MEMBERS_ROLES } from '../policy.ts';
 import { searchCondition } from '../search.ts';
 import { isGiven, leastHeld, type ProjectFilter, type ProjectOrder, spellingsSlot } from './filter.ts';
@@ -162,11 +163,12 @@ export const ranges = (filter: ProjectFilter, order?: ProjectOrder): RawBuilder<
   add('id', 'id_after', sql`projects.id > ${slot('id_after')}::bigint`);
   add('id', 'id_before', sql`projects.id < ${slot('id_before')}::bigint`);
   const active = sql`projects.last_activity_at`;
-  add('last_activity_at', 'last_activity_after', sql`${active} > ${slot('last_activity_after')}::timestamptz`);
-  add('last_activity_at', 'last_activity_before', sql`${active} < ${slot('last_activity_before')}::timestamptz`);
+  add('last_activity_at', 'last_activity_after', atOrAfter(active, slot('last_activity_after')));
+  add('last_activity_at', 'last_activity_before', atOrBefore(active, slot('last_activity_before')));
   if (filter.order_by === 'updated_at') {
-    add('updated_at', 'updated_after', sql`projects.updated_at > ${slot('updated_after')}::timestamptz`);
-    add('updated_at', 'updated_before', sql`projects.updated_at < ${slot('updated_before')}::timestamptz`);
+    const updated = sql`projects.updated_at`;
+    add('updated_at', 'updated_after', atOrAfter(updated, slot('updated_after')));
+    add('updated_at', 'updated_before', atOrBefore(updated, slot('updated_before')));
   }
   return all;
 };
