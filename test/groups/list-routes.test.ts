@@ -29,7 +29,7 @@ beforeAll(async () => {
   for (const [name, path, visibility] of [
     ['Delta', 'delta-heron', 'public'],
     ['Alpha heron', 'xenon-egret', 'private'],
-    ['Charlie', 'charlie-heron', 'public'],
+    ['charlie', 'charlie-heron', 'public'],
     ['Bravo', 'bravo-egret', 'public'],
   ])
     groups.push(await make.group({ name, path, visibility, parent_id: parent.id }, owner));
@@ -72,6 +72,28 @@ const FILTERS: readonly (readonly [Query, readonly number[]])[] = [
   [{ order_by: 'path', sort: 'asc' }, [3, 2, 0, 1]],
   [{ order_by: 'id', sort: 'desc' }, [3, 2, 1, 0]],
 ];
+
+it('are ordered by name, whatever its case, over GraphQL and where a project may move', async () => {
+  const { make, as } = app();
+  const { data } = await as(viewer).graphql(
+    `{ group(fullPath: "aviary") {
+      all: descendantGroups { nodes { name } } page: descendantGroups(first: 3) { pageInfo { endCursor } } } }`,
+  );
+  expect(data.group.all.nodes.map(({ name }: { name: string }) => name)).toEqual([
+    ...['Alpha heron', 'Bravo', 'charlie', 'Delta'],
+  ]);
+  const after = data.group.page.pageInfo.endCursor;
+  const rest = await as(viewer).graphql(
+    'query ($after: String) { group(fullPath: "aviary") { descendantGroups(after: $after) { nodes { name } } } }',
+    { after },
+  );
+  expect(rest.data.group.descendantGroups.nodes).toEqual([{ name: 'Delta' }]);
+  const mover = await make.user();
+  for (const name of ['beech', 'Cedar', 'Alder']) await make.group({ name }, mover);
+  const project = await make.project({}, mover);
+  const places = await as(mover).get(`/projects/${project.id}/transfer_locations`);
+  expect(places.body.map(({ name }: { name: string }) => name)).toEqual(['Alder', 'beech', 'Cedar']);
+});
 
 describe.each(ROUTES)('GET %s', (route) => {
   const declared = new Set(

@@ -9,12 +9,12 @@ import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platfor
 import { and } from '#platform/db/conditions.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
 import { containing, endsOf } from '#platform/db/like.ts';
-import { type List, type SortKey, unlessBadCursor, WALKED, type Window } from '#platform/db/list.ts';
+import { type List, unlessBadCursor, WALKED, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
 import { betweenCursors, limitTo, sorted, windowShape, windowValues } from '#platform/db/windows.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import type { GroupRow } from './queries.ts';
+import { BY_NAME, type GroupRow, NAME_KEY } from './queries.ts';
 
 /** Filters for lists of groups (specification 3 §4.1). */
 export interface GroupFilter {
@@ -49,13 +49,14 @@ type GroupOrder = (typeof GROUP_ORDERS)[number];
 interface FoundGroup extends RowVersion {
   readonly id: number;
   readonly access_level: number;
-  readonly relevance?: number;
+  /** The value that the list is sorted by before the id. Absent if the id alone decides. */
+  readonly sort_key?: string | number;
   /** The number of all matches, if the page was cut out of them. */
   readonly total?: number;
 }
 
 interface ListedGroup extends GroupRow {
-  readonly relevance?: number;
+  readonly sort_key?: string | number;
 }
 
 /** The columns of groups by version. A list reads only what it needs to find each row. */
@@ -97,8 +98,7 @@ export const listGroups = (ctx: Context, given: GroupFilter = {}): List<GroupRow
         return row?.count ?? 0;
       });
     },
-    cursorOf: (row: ListedGroup) =>
-      order === 'id' ? [row.id] : [order === 'similarity' ? (row.relevance ?? null) : row[order], row.id],
+    cursorOf: ({ id, sort_key }: ListedGroup) => (order === 'id' ? [id] : [sort_key ?? null, id]),
   };
 };
 
@@ -115,7 +115,7 @@ export const listGroupsBelow = (
         : matchingGroups(ctx, filter)
             .where(sql<boolean>`namespaces.traversal_ids @> array[${parentId}]`)
             .where('namespaces.id', '<>', parentId),
-    byName,
+    BY_NAME,
     'asc',
   );
 
@@ -124,7 +124,7 @@ export const listGroupsSharedWith = (ctx: Context, filter: GroupFilter): Batched
   batchedListOf(
     ctx.db,
     (groupId) => matchingGroups(ctx, { ...filter, allAvailable: true }).where(isSharedWith(groupId)),
-    byName,
+    BY_NAME,
     'asc',
   );
 
@@ -136,16 +136,11 @@ export const listGroupsOfUsers = (ctx: Context, filter: Pick<GroupFilter, 'searc
       matchingGroups(ctx, { ...filter, allAvailable: true }).where(
         sql<boolean>`namespaces.id in (${granted(MEMBERSHIPS, MEMBERSHIPS.place, { user: userId })})`,
       ),
-    byName,
+    BY_NAME,
     'asc',
   );
 
 const { membership: MEMBERSHIPS } = NAMESPACE_GRANTS;
-
-const byName: readonly SortKey<GroupRow>[] = [
-  { by: sql.ref('namespaces.name'), of: (row) => row.name },
-  { by: sql.ref('namespaces.id'), of: (row) => row.id },
-];
 
 const matchingGroups = (ctx: Context, filter: GroupFilter) => {
   const values = valuesOf(filter);
@@ -153,7 +148,7 @@ const matchingGroups = (ctx: Context, filter: GroupFilter) => {
   return ctx.db
     .selectFrom('namespaces')
     .selectAll('namespaces')
-    .select(namespaceLevel(ctx.actor, sql.ref('namespaces.id')).as('access_level'))
+    .select([namespaceLevel(ctx.actor, sql.ref('namespaces.id')).as('access_level'), NAME_KEY.as('name_key')])
     .where(sql<boolean>`${sql.join(all, sql` and `)}`)
     .where(
       sql<boolean>`(${sql.join(
@@ -196,11 +191,10 @@ const pageStatement = (
   const ascending = direction === 'asc';
   const ordered = (by: RawBuilder<unknown> | null) => sorted(by, id, ascending !== (window.backwards ?? false));
   const cursors = (by: RawBuilder<unknown> | null) => betweenCursors(ascending, window, by, id);
-  const isSimilarity = order === 'similarity';
   const level = sql`${namespaceLevel(actor, sql.ref('namespaces.id'))} as access_level`;
-  const versioned = sql`namespaces.id, ${versionOf('namespaces')}${isSimilarity ? sql`, ${key} as relevance` : sql``}`;
-  const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${isSimilarity ? sql`, namespaces.relevance` : sql``}, ${level}`;
-  const outer = isSimilarity ? sql.ref('namespaces.relevance') : key;
+  const versioned = sql`namespaces.id, ${versionOf('namespaces')}${key === null ? sql`` : sql`, ${key} as sort_key`}`;
+  const found = sql`namespaces.id, namespaces.row_xmin, namespaces.row_ctid${key === null ? sql`` : sql`, namespaces.sort_key`}, ${level}`;
+  const outer = key === null ? null : sql.ref('namespaces.sort_key');
   const limit = limitTo(window);
   const reach = reachOf(actor, filter, slot);
   const matching = and(narrowed(actor, way === 'walked' ? { ...filter, search: undefined } : filter, slot));
@@ -234,7 +228,7 @@ const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> 
 
 const keys: Readonly<Record<GroupOrder, RawBuilder<unknown> | null>> = {
   id: null,
-  name: sql.ref('namespaces.name'),
+  name: NAME_KEY,
   path: sql.ref('namespaces.path'),
   similarity: sql`greatest(similarity(namespaces.name, ${slot('search')}::text),
     similarity(namespaces.path, ${slot('search')}::text))::float8`,

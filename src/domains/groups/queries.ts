@@ -2,7 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { namespaceIsVisible, namespaceLevel } from '#domains/access/policy.ts';
 import type { Context } from '#platform/context.ts';
 import { containing } from '#platform/db/like.ts';
-import type { TermSearch } from '#platform/db/list.ts';
+import type { SortKey, TermSearch } from '#platform/db/list.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
@@ -87,6 +87,19 @@ export const namespaceQuery = (ctx: Context) =>
     .selectAll('namespaces')
     .select(namespaceLevel(ctx.actor, sql.ref('namespaces.id')).as('access_level'))
     .where(namespaceIsVisible(ctx.actor));
+
+/** The key of lists by name, as in lists of projects: upper and lower case are equal. */
+export const NAME_KEY = sql<string>`lower(namespaces.name)`;
+
+interface NamedGroup extends GroupRow {
+  readonly name_key?: string;
+}
+
+/** Sorts groups by name. The query selects `NAME_KEY` as `name_key`. */
+export const BY_NAME: readonly SortKey<NamedGroup>[] = [
+  { by: NAME_KEY, of: ({ name_key }) => name_key ?? null },
+  { by: sql.ref('namespaces.id'), of: ({ id }) => id },
+];
 
 /** How to find the namespaces that contain the term in their name or full path. */
 export const namespacesContaining = (term: string): TermSearch => {

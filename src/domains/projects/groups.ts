@@ -2,9 +2,9 @@ import { type RawBuilder, sql } from 'kysely';
 import { DEVELOPER, MAINTAINER, OWNER } from '#domains/access/model.ts';
 import { namespaceLevel, namespacesOf } from '#domains/access/policy.ts';
 import { groupsInvitedTo } from '#domains/access/roles.ts';
-import { type GroupRow, namespaceQuery, namespacesContaining } from '#domains/groups/queries.ts';
+import { BY_NAME, type GroupRow, NAME_KEY, namespaceQuery, namespacesContaining } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { type List, listOf, type SortKey, searchedListOf } from '#platform/db/list.ts';
+import { type List, listOf, searchedListOf } from '#platform/db/list.ts';
 import type { ProjectRow } from './model.ts';
 import { requireAbility } from './policy.ts';
 
@@ -84,7 +84,8 @@ export const listTransferLocations = (ctx: Context, project: ProjectRow, filter:
   return byName(ctx, found, filter);
 };
 
-const groups = (ctx: Context) => namespaceQuery(ctx).where('namespaces.kind', '=', sql.lit('group'));
+const groups = (ctx: Context) =>
+  namespaceQuery(ctx).select(NAME_KEY.as('name_key')).where('namespaces.kind', '=', sql.lit('group'));
 
 const byName = (ctx: Context, found: ReturnType<typeof groups>, { search }: GroupSearch): List<GroupRow> => {
   const term = search?.trim();
@@ -92,8 +93,3 @@ const byName = (ctx: Context, found: ReturnType<typeof groups>, { search }: Grou
     ? searchedListOf(ctx.db, found, BY_NAME, 'asc', namespacesContaining(term))
     : listOf(ctx.db, found, BY_NAME, 'asc');
 };
-
-const BY_NAME: readonly SortKey<GroupRow>[] = [
-  { by: sql.ref('namespaces.name'), of: (row) => row.name },
-  { by: sql.ref('namespaces.id'), of: (row) => row.id },
-];
