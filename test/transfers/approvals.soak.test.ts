@@ -136,6 +136,7 @@ describe('approval rules and settings', () => {
     ).toEqual([
       'approval_rules: name has already been taken',
       'approvals_required must be from 0 to 100',
+      'merge_requests_author_approval is invalid: it was left out',
       'name has already been taken',
       'name has already been taken',
       'report_type does not fit',

@@ -151,6 +151,39 @@ describe('a bad line', () => {
     expect(rows[0]?.title).toBe('NUL  and � half');
   });
 
+  it('is listed by its key in the files of settings, whose other values are taken', async () => {
+    const project = {
+      ...{ description: 'Kept', visibility_level: 15, archived: 'no', build_timeout: 'never', merge_method: null },
+      ...{ squash_option: 'sometimes', request_access_enabled: null, merge_requests_author_approval: 'yes', odd: 1 },
+    };
+    const record = await runImport(
+      app(),
+      await app().make.user(),
+      await packProject(
+        { project_feature: [{ issues_access_level: 15, wiki_access_level: 10 }] },
+        { 'tree/project.json': JSON.stringify(project) },
+      ),
+      { path: path() },
+    );
+    expect(record).toMatchObject({ import_status: 'finished', description: 'Kept' });
+    const listed = record.failed_relations.map((each: Record<string, unknown>) => {
+      expect(each).toMatchObject({
+        exception_class: 'RecordInvalid',
+        source: 'process_relation_item!',
+        line_number: 0,
+      });
+      return `${each.relation_name}: ${each.exception_message}`;
+    });
+    expect(listed.sort()).toEqual([
+      'project: archived is invalid: it was left out',
+      'project: build_timeout is invalid: it was left out',
+      'project: merge_requests_author_approval is invalid: it was left out',
+      expect.stringMatching(/^project: squash_option does not have a valid value .*: it was left out$/),
+      'project: visibility_level is invalid: it was left out',
+      expect.stringMatching(/^project_feature: issues_access_level does not have a valid value .*: it was left out$/),
+    ]);
+  });
+
   it('does not fail its batch, wherever the database refuses it', async () => {
     const owner = await app().make.user();
     const lines = Array.from({ length: 1_200 }, (_, n) => ({

@@ -30,12 +30,16 @@ export const approvalSettingsToArchive = async (
   );
 };
 
-/** Stores the settings of an imported project, without an event. Values that are no booleans mean the default. */
+/**
+ * Stores the settings of an imported project, without an event. Values that are no booleans mean the default. Returns
+ * the keys of those that are not null either.
+ */
 export const importApprovalSettings = async (
   tx: Tx,
   projectId: number,
   line: Readonly<Record<string, unknown>>,
-): Promise<void> => {
+): Promise<readonly string[]> => {
+  const invalid = Object.values(KEYS).flatMap(({ key }) => (typeof (line[key] ?? false) === 'boolean' ? [] : [key]));
   const read = (name: Setting): boolean => {
     const value = line[KEYS[name].key];
     return typeof value === 'boolean' ? value !== KEYS[name].opposite : PROJECT_DEFAULTS[name];
@@ -49,10 +53,11 @@ export const importApprovalSettings = async (
     selective_code_owner_removals: retain_approvals_on_push && read('selective_code_owner_removals'),
     require_reauthentication_to_approve: read('require_reauthentication_to_approve'),
   };
-  if (SETTING_NAMES.every((name) => settings[name] === PROJECT_DEFAULTS[name])) return;
+  if (SETTING_NAMES.every((name) => settings[name] === PROJECT_DEFAULTS[name])) return invalid;
   await tx.db
     .insertInto('approval_settings')
     .values({ project_id: projectId, ...settings })
     .onConflict((clash) => clash.column('project_id').doUpdateSet(settings))
     .execute();
+  return invalid;
 };

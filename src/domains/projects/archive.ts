@@ -1,4 +1,10 @@
-import { type AttributeName, attributeNames, attributeSchemas, type ProjectAttributes } from './attributes.ts';
+import {
+  type AttributeName,
+  attributeNames,
+  attributeSchemas,
+  type ProjectAttributes,
+  problemOf,
+} from './attributes.ts';
 import type { ProjectColumns } from './model.ts';
 
 /** The place of a setting in an export archive (reference: export-archive §2, §3). */
@@ -78,22 +84,27 @@ export const attributesToArchive = (project: ProjectColumns, file: ArchiveFile):
   return line;
 };
 
-/** Reads the settings from one file of an archive. Invalid values and unknown keys are left out. */
+/**
+ * Reads the settings from one file of an archive. Invalid values and unknown keys are left out. Calls `report` for each
+ * invalid value; null means the default.
+ */
 export const attributesFromArchive = (
   line: Readonly<Record<string, unknown>>,
   file: ArchiveFile,
+  report: (key: string, problem: string) => void = () => undefined,
 ): ProjectAttributes => {
   const found: Record<string, unknown> = {};
-  const take = (name: AttributeName, value: unknown) => {
-    const parsed = attributeSchemas[name].safeParse(value);
+  const take = (name: AttributeName, key: string, given: unknown) => {
+    const isLevel = file === 'project_feature' && typeof given === 'number';
+    const parsed = attributeSchemas[name].safeParse(isLevel ? LEVELS[given / 10] : given);
     if (parsed.success) found[name] = parsed.data;
+    else if (given !== null) report(key, parsed.error.issues.map(problemOf)[0] ?? 'is invalid');
   };
   // Earlier versions of this hub nested the policy.
-  if (file === 'container_expiration_policy') take('container_expiration_policy', line.policy ?? line);
+  if (file === 'container_expiration_policy') take('container_expiration_policy', 'policy', line.policy ?? line);
   for (const { name, key } of placed.filter((each) => each.file === file)) {
     const value = line[key];
-    if (value === undefined) continue;
-    take(name, file === 'project_feature' && typeof value === 'number' ? LEVELS[value / 10] : value);
+    if (value !== undefined) take(name, key, value);
   }
   if (file === 'project') {
     if (line.merge_requests_ff_only_enabled === true) found.merge_method = 'ff';

@@ -5,7 +5,7 @@ import { importErrorTracking } from '#domains/error-tracking/archive.ts';
 import { lockNamespace, type TreePosition } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
-import { projectAttributes } from '#domains/projects/attributes.ts';
+import { type ProjectAttributes, projectAttributes } from '#domains/projects/attributes.ts';
 import { removeProject } from '#domains/projects/deletion.ts';
 import { nextPolicy } from '#domains/projects/expiration-policy.ts';
 import { allowedVisibility, checkFree, columnsOf, forgetRedirect } from '#domains/projects/insert.ts';
@@ -25,7 +25,7 @@ import { FURTHER_FILES, SETTING_FILES } from '../relations/all.ts';
 import type { Json } from '../relations/columns.ts';
 import { NUMBERED_RELATIONS } from '../relations/numbered.ts';
 import { updateStartedImport } from '../update-import.ts';
-import { ITEM } from './batch.ts';
+import { type Failure, ITEM } from './batch.ts';
 import { numbersOf } from './checkpoint.ts';
 import { countUp, reserveNumbers } from './numbering.ts';
 import { overridesOf } from './overrides.ts';
@@ -45,7 +45,7 @@ export const finishImport = async (
   { id: projectId }: Pick<ProjectRow, 'id'>,
   archive: Unpacked,
 ): Promise<void> => {
-  const settings = await readSettings(archive);
+  const { settings, problems } = await readSettings(archive);
   const further = {
     push_rule: await readSettingsLine(archive.relations.get('push_rule')),
     error_tracking_setting: await readSettingsLine(archive.relations.get('error_tracking_setting')),
@@ -66,7 +66,8 @@ export const finishImport = async (
       const asImporter = tx.as(importer);
       const replaced = await findReplaced(asImporter, row);
       const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
-      await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
+      const invalid = await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
+      for (const [file, failure] of [...problems, ...invalid]) await recordFailures(tx, project.id, file, [failure]);
       await applyFurther(tx, project.id, further);
       await recordLeftOut(tx, project.id, archive);
       await recount(tx, project.id);
@@ -118,29 +119,46 @@ const settingsCounts = ({ relations }: Unpacked): RelationCounts =>
     }),
   );
 
+/** A value that was left out, with the file of the archive that has it. */
+type Problem = readonly [file: string, failure: Failure];
+
+const problemWith = (file: string, key: string, problem = 'is invalid'): Problem => [
+  file,
+  {
+    exception_class: 'RecordInvalid',
+    exception_message: `${key} ${problem}: it was left out`.slice(0, 1_000),
+    source: ITEM,
+    line_number: 0,
+  },
+];
+
 const readSettings = async (archive: Unpacked) => {
-  let found = attributesFromArchive(archive.project, 'project');
+  const problems: Problem[] = [];
+  const read = (line: Json, file: 'project' | (typeof SETTING_FILES)[number]) =>
+    attributesFromArchive(line, file, (key, problem) => problems.push(problemWith(file, key, problem)));
+  let settings = read(archive.project, 'project');
   for (const file of SETTING_FILES) {
     const line = await readSettingsLine(archive.relations.get(file));
-    if (line) found = { ...found, ...attributesFromArchive(line, file) };
+    if (line) settings = { ...settings, ...read(line, file) };
   }
-  return found;
+  return { settings, problems };
 };
 
 interface Applied {
   /** The line of the archive that describes the project. */
   readonly archive: Json;
-  readonly settings: Awaited<ReturnType<typeof readSettings>>;
+  readonly settings: ProjectAttributes;
   /** The highest visibility that the project may have. */
   readonly ceiling: number;
 }
 
+/** Returns the values that were left out. */
 const applySettings = async (
   tx: Tx,
   row: ImportRow,
   project: ProjectRow,
   { archive: line, settings, ceiling }: Applied,
-): Promise<void> => {
+): Promise<readonly Problem[]> => {
   const overrides = overridesOf(row);
   const container_expiration_policy =
     nextPolicy(
@@ -149,7 +167,9 @@ const applySettings = async (
       overrides.container_expiration_policy,
       overrides.container_expiration_policy_attributes,
     ) ?? settings.container_expiration_policy;
-  await importApprovalSettings(tx, project.id, line);
+  const invalid = [...(await importApprovalSettings(tx, project.id, line))];
+  if (!LEVELS.has(line.visibility_level ?? 0)) invalid.push('visibility_level');
+  if (typeof (line.archived ?? false) !== 'boolean') invalid.push('archived');
   const level = overrides.visibility_level ?? line.visibility_level;
   const wanted = LEVELS.has(level) ? visibilityName(Number(level)) : 'private';
   const within = visibilityName(Math.min(visibilityLevel(wanted), ceiling));
@@ -167,6 +187,7 @@ const applySettings = async (
     })
     .where('id', '=', project.id)
     .execute();
+  return invalid.map((key) => problemWith('project', key));
 };
 
 const applyFurther = async (
