@@ -122,15 +122,19 @@ describe('hooks', () => {
     await scene.finish(id, 'a', { status: 'failed', failure_reason: 'script_failure' });
     const sent = [...(await bodies(scene, 'job.created')), ...(await bodies(scene, 'job.updated'))];
     const ofA = sent.filter(({ build_name }) => build_name === 'a');
-    expect(ofA.map(({ build_status }) => build_status)).toEqual(['created', 'pending', 'running', 'failed', 'pending']);
-    expect(ofA[2]).toMatchObject({
+    expect(ofA.map(({ build_status }) => build_status)).toEqual([
+      ...['created', 'created', 'pending', 'running', 'failed', 'pending'],
+    ]);
+    // The second job is the retry of the first.
+    expect(ofA[1].build_id).not.toBe(ofA[0].build_id);
+    expect(ofA[3]).toMatchObject({
       object_kind: 'build',
       pipeline_id: id,
       runner: { id: scene.runner.id, runner_type: 'instance_type', is_shared: true, active: true },
     });
-    expect(ofA[2]).not.toHaveProperty('build_failure_reason');
-    expect(ofA[3]).toMatchObject({ build_failure_reason: 'script_failure', retries_count: 0 });
-    expect(ofA[4]).toMatchObject({ retries_count: 1 });
+    expect(ofA[3]).not.toHaveProperty('build_failure_reason');
+    expect(ofA[4]).toMatchObject({ build_failure_reason: 'script_failure', retries_count: 0 });
+    expect(ofA[5]).toMatchObject({ build_id: ofA[1].build_id, retries_count: 1 });
     expect(sent.filter(({ build_name }) => build_name === 'm').map(({ build_status }) => build_status)).toEqual([
       'created',
     ]);

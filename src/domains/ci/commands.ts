@@ -17,7 +17,7 @@ import { pipelineVariables } from './pipeline-variables.ts';
 import { maySetVariables, requireCancel, requireRun } from './policy.ts';
 import { queueStep, skippedAfter } from './processing/progress.ts';
 import { cancelRows, ownJobs, replaceRows } from './processing/rows.ts';
-import { type LockedPipeline, lockPipeline, processPipeline } from './processing.ts';
+import { type LockedPipeline, lockPipeline, type Processing, processPipeline } from './processing.ts';
 import { getJob, getPipeline, type JobRow, jobByIdIn, type PipelineRow } from './queries.ts';
 import { restorePipelineRef } from './refs.ts';
 import { sealGivenValue } from './sealed-values.ts';
@@ -88,7 +88,7 @@ export const playJob = async (
       })
       .where('id', '=', job.id)
       .execute();
-    await continuePipeline(tx, pipeline, [job.id]);
+    await continuePipeline(tx, pipeline, [job.id], { changed: [job.id] });
     return jobByIdIn(tx, job.id);
   });
 };
@@ -191,7 +191,7 @@ export const retryPipeline = async (ctx: Context, project: ProjectRow, id: numbe
     );
     const outdated = await outdatedDeployments(tx, endedIds);
     const again = endedIds.filter((each) => !outdated.has(each));
-    const ids = await replaceRows(tx, again, { userId: tx.actor.userId });
+    const ids = await replaceRows(tx, pipeline, again, { userId: tx.actor.userId });
     await continuePipeline(tx, pipeline, [...ids.values()]);
   });
   return getPipeline(ctx, project, id);
@@ -318,20 +318,23 @@ const runAgain = async (
   // A runner that still stops the old job learns that it has ended.
   if (statusOf(job) === 'canceling') await cancelRows(tx, pipeline, [job.id], { force: true });
   const keepVariables = variables.length === 0;
-  const ids = await replaceRows(tx, [job.id], { userId: tx.actor.userId, keepVariables });
+  const ids = await replaceRows(tx, pipeline, [job.id], { userId: tx.actor.userId, keepVariables });
   const id = ids.get(job.id);
   if (id === undefined) throw notFound();
   await giveVariables(tx, id, variables);
-  await continuePipeline(tx, pipeline, [id], new Set([id]));
+  await continuePipeline(tx, pipeline, [id], { immediately: new Set([id]) });
   return jobByIdIn(tx, id);
 };
 
-/** Processes the pipeline after jobs were started: skipped jobs that follow them may run after all. */
+/**
+ * Processes the pipeline after jobs were started: skipped jobs that follow them may run after all. `changed` has the jobs
+ * whose change has no event yet.
+ */
 const continuePipeline = async (
   tx: Tx,
   pipeline: LockedPipeline,
   started: readonly number[],
-  immediately?: ReadonlySet<number>,
+  { changed = [], ...other }: Pick<Processing, 'immediately'> & { readonly changed?: readonly number[] } = {},
 ): Promise<void> => {
   if (isComplete(pipeline)) await restorePipelineRef(tx, pipeline);
   const reset = skippedAfter(await ownJobs(tx, pipeline), new Set(started));
@@ -340,8 +343,7 @@ const continuePipeline = async (
     .set({ status: 'created', user_id: tx.actor.userId, finished_at: null, updated_at: sql`now()` })
     .where(sql<boolean>`id = any (${reset}::bigint[])`)
     .execute();
-  const changed = [...started, ...reset];
-  await processPipeline(tx, pipeline, immediately ? { changed, immediately } : { changed });
+  await processPipeline(tx, pipeline, { ...other, changed: [...changed, ...reset] });
 };
 
 /** Given to one job. */

@@ -63,7 +63,7 @@ export const currentJobs = async (tx: Pick<Tx, 'db'>, pipelineId: number): Promi
   return rows;
 };
 
-interface Processing {
+export interface Processing {
   /** Jobs whose status this transaction has already changed. Each gets its event. */
   readonly changed?: Iterable<number>;
   /** Manual and delayed jobs that start as soon as their turn comes. */

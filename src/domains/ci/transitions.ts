@@ -14,8 +14,8 @@ import {
   pipelinePayload,
   SCOPE_COLUMNS,
 } from './payloads.ts';
-import { cancelRows, replaceRows } from './processing/rows.ts';
-import { type LockedPipeline, lockPipelineOf, processLater, processPipeline } from './processing.ts';
+import { cancelRows, emitRows, replaceRows } from './processing/rows.ts';
+import { lockPipelineOf, processLater, processPipeline } from './processing.ts';
 import { countRetries } from './queries.ts';
 
 /** A pending job, and the runner that gets it. */
@@ -188,9 +188,9 @@ export const finishJob = async (
     (await retriesItself(tx, { ...job, pipeline_id: pipeline.id }, options, failure_reason, exit_code));
   let retried_as: number | null = null;
   if (again) {
-    await emitReplaced(tx, pipeline, jobId);
-    retried_as = (await replaceRows(tx, [jobId], { userId: null })).get(jobId) ?? null;
-    if (retried_as !== null) changed.push(retried_as);
+    // The job leaves the list of current jobs before the pipeline is processed.
+    await emitRows(tx, pipeline, jobUpdated, [jobId]);
+    retried_as = (await replaceRows(tx, pipeline, [jobId], { userId: null })).get(jobId) ?? null;
   } else if (status === 'failed' && !job.allow_failure && !isAllowed && pipeline.auto_cancel_on_job_failure === 'all') {
     changed.push(...(await cancelRows(tx, pipeline, 'all')));
   }
@@ -199,20 +199,6 @@ export const finishJob = async (
     ...(retried_as === null ? {} : { immediately: new Set([retried_as]) }),
   });
   return { status, retried_as };
-};
-
-/** The job leaves the list of current jobs before the pipeline is processed, so its event is emitted here. */
-const emitReplaced = async (tx: Tx, pipeline: LockedPipeline, jobId: number): Promise<void> => {
-  const { rows } = await sql<PayloadJob>`
-    select jobs.*, stages.name as stage from jobs left join stages on stages.id = jobs.stage_id
-    where jobs.id = ${jobId}`.execute(tx.db);
-  for (const job of rows) {
-    tx.emit(jobUpdated, {
-      ...eventScope(pipeline),
-      subject: { type: 'Ci::Build', id: job.id },
-      payload: jobPayload(job),
-    });
-  }
 };
 
 /** How often a job without `retry` is retried when the hub could not schedule it (reference: ci §1). */

@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
+import { jobCreated, type jobUpdated } from '../events.ts';
+import { eventScope, jobPayload, type PayloadJob } from '../payloads.ts';
 import { type CurrentJob, currentJobs, type LockedPipeline } from '../processing.ts';
 
 // Changes of job rows that commands and transitions share. The caller holds the lock of the pipeline, and processes it
@@ -50,10 +52,11 @@ export const cancelRows = async (
 /**
  * Adds a new row for each of these jobs, `created` and with the same needs, and marks the old ones as retried. The
  * manual variables of the old jobs stay unless `keepVariables` is false. `userId` is the person who runs them again, or
- * null for automatic retries. Returns the ids of the new rows by the old ones.
+ * null for automatic retries. Emits the events of the new jobs, and returns their ids by the old ones.
  */
 export const replaceRows = async (
   tx: Tx,
+  pipeline: LockedPipeline,
   jobIds: readonly number[],
   { userId, keepVariables = true }: { readonly userId: number | null; readonly keepVariables?: boolean },
 ): Promise<Map<number, number>> => {
@@ -90,7 +93,32 @@ export const replaceRows = async (
       from ${pair} as pair (old, fresh)
       join job_variables variables on variables.job_id = pair.old and variables.source = 'manual'`.execute(tx.db);
   }
+  await emitRows(
+    tx,
+    pipeline,
+    jobCreated,
+    pairs.map(([, id]) => id),
+  );
   return new Map(pairs);
+};
+
+/** Emits an event for each of the jobs as they are now. Events of current jobs are the task of `processPipeline`. */
+export const emitRows = async (
+  tx: Tx,
+  pipeline: LockedPipeline,
+  event: typeof jobCreated | typeof jobUpdated,
+  jobIds: readonly number[],
+): Promise<void> => {
+  const { rows } = await sql<PayloadJob>`
+    select jobs.*, stages.name as stage from jobs left join stages on stages.id = jobs.stage_id
+    where jobs.id = any (${jobIds}::bigint[]) order by jobs.id`.execute(tx.db);
+  for (const job of rows) {
+    tx.emit(event, {
+      ...eventScope(pipeline),
+      subject: { type: 'Ci::Build', id: job.id },
+      payload: jobPayload(job),
+    });
+  }
 };
 
 /** Returns the newest jobs of the pipeline without reported statuses. */
