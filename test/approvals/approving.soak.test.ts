@@ -321,6 +321,25 @@ describe('hooks of approvals', () => {
   });
 });
 
+describe('a rule', () => {
+  it('lets nobody approve whom it names and who left a public project', async () => {
+    const { owner, reporter, people, path, at, project } = await makeReview(app(), {
+      project: { visibility: 'public' },
+    });
+    const { id } = people.reporter;
+    await insertRule(app(), { project_id: project.id }, { approvals_required: 1, users: [people.reporter] });
+    const eligible = async () => {
+      const [rule] = (await owner.get(`${path}/approval_rules`)).body;
+      return rule.eligible_approvers.map((each: { id: number }) => each.id);
+    };
+    expect(await eligible()).toEqual([id]);
+    expect((await owner.delete(`${path}/members/${id}`)).status).toBe(204);
+    expect(await eligible()).toEqual([]);
+    expect((await reporter.get(at)).status).toBe(200);
+    expect((await reporter.post(`${at}/approve`)).status).toBe(403);
+  });
+});
+
 describe('lists', () => {
   it('ignore the sixth approver, and show anonymous callers no rules', async () => {
     const { ada, path, at, project, users } = await makeReview(app(), { project: { visibility: 'public' } });

@@ -312,7 +312,8 @@ describe('an approval rule of a project', () => {
     await db.deleteFrom('members').where('user_id', '=', gone.id).execute();
     expect(await eligible()).toEqual([people.owner.id]);
     await owner.put(path, { visibility: 'internal' });
-    expect(await eligible()).toEqual([people.owner.id, outsider.id, gone.id]);
+    // Who left the project does not approve by their name in the rule.
+    expect(await eligible()).toEqual([people.owner.id, outsider.id]);
     // Users who are in the rule already may stay in it.
     expect(
       (await owner.put(`${path}/approval_rules/${rule.id}`, { user_ids: [people.reporter.id, gone.id] })).status,

@@ -14,9 +14,9 @@ import { rulesByIds } from './queries.ts';
 export type Approvers = Pick<ApprovalRule, 'id' | 'user_ids' | 'group_ids'>;
 
 /**
- * Returns the ids of the users who can approve by each rule as of now, ascending: active users, named or members of a
- * named group, who can read the merge requests of the project. For rules of a group, leave the project out: all its
- * active users and members count.
+ * Returns the ids of the users who can approve by each rule as of now, ascending: active users whom it names, if they
+ * are still Reporters of the project, and active members of its groups who can read the merge requests of the project.
+ * For rules of a group, leave the project out: all its active users and members count.
  */
 export const eligibleApprovers = async (
   ctx: Pick<Context, 'db'>,
@@ -36,29 +36,27 @@ export const eligibleApprovers = async (
     order by found.user_id`.execute(ctx.db);
   const byGroup = Map.groupBy(rows, ({ group_id }) => group_id);
   const active = new Set(byGroup.get(null)?.map(({ user_id }) => user_id));
-  const candidatesOf = ({ user_ids, group_ids }: Approvers): number[] => {
-    const found = [
-      ...user_ids.filter((id) => active.has(id)),
-      ...group_ids.flatMap((id) => byGroup.get(id)?.map(({ user_id }) => user_id) ?? []),
-    ];
-    return [...new Set(found)].sort((a, b) => a - b);
-  };
-  const candidates = new Map(rules.map((rule) => [rule.id, candidatesOf(rule)]));
-  const readers = await readersByProject(
-    ctx,
-    asked.flatMap(({ project, rules: own }) =>
-      project ? [{ project, userIds: [...new Set(own.flatMap(({ id }) => candidates.get(id) ?? []))] }] : [],
-    ),
-    REPORTER,
-    isOpenForReview,
+  const namedBy = ({ user_ids }: Approvers): number[] => user_ids.filter((id) => active.has(id));
+  const membersOf = ({ group_ids }: Approvers): number[] =>
+    group_ids.flatMap((id) => byGroup.get(id)?.map(({ user_id }) => user_id) ?? []);
+  const allowed = (usersOf: (rule: Approvers) => number[], isOpen: (project: ProjectRow) => boolean) =>
+    readersByProject(
+      ctx,
+      asked.flatMap(({ project, rules }) =>
+        project ? [{ project, userIds: [...new Set(rules.flatMap(usersOf))] }] : [],
+      ),
+      REPORTER,
+      isOpen,
+    );
+  const [reporters, readers] = await Promise.all([allowed(namedBy, () => false), allowed(membersOf, isOpenForReview)]);
+  const eligible = asked.flatMap(({ project, rules }) =>
+    rules.map((rule): [number, readonly number[]] => {
+      const named = namedBy(rule).filter((id) => !project || reporters.get(project.id)?.has(id));
+      const members = membersOf(rule).filter((id) => !project || readers.get(project.id)?.has(id));
+      return [rule.id, [...new Set([...named, ...members])].sort((a, b) => a - b)];
+    }),
   );
-  for (const { project, rules: own } of asked) {
-    if (!project) continue;
-    for (const { id } of own) {
-      candidates.set(id, candidates.get(id)?.filter((user) => readers.get(project.id)?.has(user)) ?? []);
-    }
-  }
-  return candidates;
+  return new Map(eligible);
 };
 
 /** The same for stored rules by their ids. Rules of projects that the caller cannot see are absent. */
