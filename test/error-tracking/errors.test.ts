@@ -580,8 +580,10 @@ describe('actions on an error', () => {
     });
     const assignee = `gid://gitlab/User/${reporter.id}`;
     expect(await typesIn(developer, path, { assignee })).toEqual(['Alpha']);
-    const guest = await member(10);
-    for (const assigneeUsername of [guest.username, 'nobody-at-all', (await app().make.user()).username])
+    const [guest, blocked] = [await member(10), await member(30)];
+    await app().hub.services.db.updateTable('users').set({ state: 'blocked' }).where('id', '=', blocked.id).execute();
+    const { username: stranger } = await app().make.user();
+    for (const assigneeUsername of [guest.username, blocked.username, 'nobody-at-all', stranger])
       expect(await update(developer, { id, assigneeUsername })).toMatchObject({
         errors: ['Assignee cannot be assigned'],
       });

@@ -38,7 +38,7 @@ const ids = (people: readonly { readonly id: number }[]) => people.map(({ id }) 
 
 describe('lists of people', () => {
   it('are cleared by zero and by nothing, and left alone by null', async () => {
-    const { owner, open, at, people } = await setUp();
+    const { owner, open, at, people, project } = await setUp();
     const { maintainer, reporter } = people;
     const both = [maintainer.id, reporter.id].sort((a, b) => a - b);
     await open({ assignee_ids: both, reviewer_ids: both });
@@ -51,6 +51,16 @@ describe('lists of people', () => {
     expect(await put({ assignee_ids: null, reviewer_ids: null, milestone_id: null, title: 'a' })).toEqual(all);
     // If nobody who is named can read it, the parameter is ignored.
     expect(await put({ assignee_ids: [999_999_999], reviewer_ids: [999_999_999], title: 'c' })).toEqual(all);
+    // Nor can anyone be added whose account is not active. Who is there already may stay.
+    const added = await app().make.user();
+    await app().make.projectMember(project, added, 30);
+    const states = app().hub.services.db.updateTable('users').where('id', 'in', [added.id, reporter.id]);
+    for (const state of ['blocked', 'deactivated']) {
+      await states.set({ state }).execute();
+      const wanted = [...both, added.id];
+      expect([state, await put({ assignee_ids: wanted, reviewer_ids: wanted })]).toEqual([state, all]);
+    }
+    await states.set({ state: 'active' }).execute();
     for (const nobody of [[0], [], '', 0]) {
       await put({ assignee_ids: both, reviewer_ids: both });
       expect([nobody, await put({ assignee_ids: nobody, reviewer_ids: nobody })]).toEqual([

@@ -133,6 +133,22 @@ describe('issues', () => {
     expect((await owner.post(`${path}/issues`, { title: 'first' })).body.iid).toBe(1);
   });
 
+  it.each(['blocked', 'deactivated'])('is not newly assigned to %s users', async (state) => {
+    const { path, owner, people } = await makeScene(app());
+    const [kept, added] = [people.guest.id, people.planner.id];
+    const { iid } = (await owner.post(`${path}/issues`, { title: 'x', assignee_ids: [kept] })).body;
+    const { db } = app().hub.services;
+    await db.updateTable('users').set({ state }).where('id', 'in', [kept, added]).execute();
+    const refused = { status: 400, body: { message: { assignee_ids: [`${added} cannot be assigned`] } } };
+    expect(await owner.post(`${path}/issues`, { title: 'y', assignee_ids: [added] })).toMatchObject(refused);
+    expect(await owner.put(`${path}/issues/${iid}`, { assignee_ids: [kept, added] })).toMatchObject(refused);
+    const { status, body } = await owner.put(`${path}/issues/${iid}`, { assignee_ids: [kept, people.reporter.id] });
+    expect([status, body.assignees.map(({ id }: { id: number }) => id).sort()]).toEqual([
+      200,
+      [kept, people.reporter.id].sort(),
+    ]);
+  });
+
   it('accepts assignees with commas, as forms send them', async () => {
     const { path, owner, people } = await makeScene(app());
     const made = await owner.post(`${path}/issues`, {

@@ -191,7 +191,7 @@ export const updateIssue = async (
         : peopleAfter(
             people_mode,
             assigneesBefore,
-            people_mode === 'remove' ? assignee_ids : await checkAssignees(tx, project, assignee_ids),
+            people_mode === 'remove' ? assignee_ids : await checkAssignees(tx, project, assignee_ids, assigneesBefore),
           );
     if (String(assignees) !== String(assigneesBefore)) {
       changes.assignees = await peopleChange(tx, assigneesBefore, assignees);

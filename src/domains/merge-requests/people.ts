@@ -1,23 +1,28 @@
 import { REPORTER } from '#domains/access/model.ts';
 import type { Changes } from '#domains/planning/changes.ts';
 import { checkPeople, type PeopleMode, peopleAfter, peopleChange } from '#domains/planning/people.ts';
-import { isOpenForReview, readersByProject } from '#domains/planning/readers.ts';
+import { assignableAmong, isOpenForReview, readersByProject } from '#domains/planning/readers.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Tx } from '#platform/context.ts';
 import { type MergeRequestRow, mergeRequestStatsByIds } from './queries.ts';
 
 // The assignees and reviewers of merge requests.
 
-/** Returns those users who can read the merge requests; null to leave the people as they are. */
+/**
+ * Returns those active users who can read the merge requests, also inactive ones who are among `present`. Null to leave
+ * the people as they are.
+ */
 export const readersWanted = async (
   tx: Tx,
   project: ProjectRow,
   userIds: readonly number[] | undefined,
+  present: readonly number[] = [],
 ): Promise<readonly number[] | null> => {
   if (userIds === undefined) return null;
   const wanted = [...new Set(userIds)].filter((id) => id !== 0);
   const readers = await readersByProject(tx, [{ project, userIds: wanted }], REPORTER, isOpenForReview);
-  const found = wanted.filter((id) => readers.get(project.id)?.has(id)).sort((a, b) => a - b);
+  const assignable = await assignableAmong(tx, readers.get(project.id) ?? new Set(), present);
+  const found = wanted.filter((id) => assignable.has(id)).sort((a, b) => a - b);
   return found.length === 0 && wanted.length > 0 ? null : found;
 };
 
@@ -70,7 +75,7 @@ export const changePeople = async (
   for (const kind of ['assignee', 'reviewer'] as const) {
     const before = known?.[`${kind}_ids`] ?? [];
     const given = review[`${kind}_ids`];
-    const named = review.people_mode === 'remove' ? given : await readersWanted(tx, project, given);
+    const named = review.people_mode === 'remove' ? given : await readersWanted(tx, project, given, before);
     if (named == null) continue;
     const after = peopleAfter(review.people_mode, before, named);
     if (!(await setPeople(tx, `merge_request_${kind}s`, id, before, after))) continue;

@@ -45,6 +45,23 @@ export const readersByProject = async (
   );
 };
 
+/** Returns those of the readers who can be assigned: people with an active account, and those who are assigned already. */
+export const assignableAmong = async (
+  { db }: Pick<Context, 'db'>,
+  readers: ReadonlySet<number>,
+  assigned: readonly number[] = [],
+): Promise<ReadonlySet<number>> => {
+  const added = [...readers].filter((id) => !assigned.includes(id));
+  if (added.length === 0) return readers;
+  const active = await db
+    .selectFrom('users')
+    .select('id')
+    .where(sql<boolean>`id = any (${added}::bigint[])`)
+    .where('state', '=', 'active')
+    .execute();
+  return new Set([...assigned.filter((id) => readers.has(id)), ...active.map(({ id }) => id)]);
+};
+
 /** Returns true if everyone to whom the project is open can read its merge requests. */
 export const isOpenForReview = ({ merge_requests_access_level, repository_access_level }: ProjectRow): boolean =>
   merge_requests_access_level === 'enabled' && repository_access_level === 'enabled';

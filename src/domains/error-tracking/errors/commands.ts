@@ -3,7 +3,7 @@ import { REPORTER } from '#domains/access/model.ts';
 import { createIssue, updateIssue } from '#domains/issues/commands.ts';
 import { canUpdateIssue, type IssueRow } from '#domains/issues/model.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
-import { readersByProject } from '#domains/planning/readers.ts';
+import { assignableAmong, readersByProject } from '#domains/planning/readers.ts';
 import { lockProjectFor } from '#domains/projects/locks.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
@@ -63,7 +63,8 @@ export const updateErrors = async (
     const project = await lockProjectFor(tx, seen, 'update_error');
     const before = await lockErrors(tx, project, ids);
     const { assignee_id, issue_id } = changes;
-    if (assignee_id != null) await checkAssignee(tx, project, assignee_id);
+    if (assignee_id != null && before.some((row) => row.assignee_id !== assignee_id))
+      await checkAssignee(tx, project, assignee_id);
     if (issue_id != null) await findIssueOf(tx, project, issue_id);
     await tx.db
       .updateTable('errors')
@@ -207,7 +208,8 @@ const reread = async (tx: Tx, id: number): Promise<ErrorRow> => {
 /** The error is the same for an unknown user and for one who cannot read the errors. */
 const checkAssignee = async (tx: Tx, project: ProjectRow, userId: number): Promise<void> => {
   const readers = await readersByProject(tx, [{ project, userIds: [userId] }], REPORTER, () => false);
-  if (!readers.get(project.id)?.has(userId)) throw invalid({ assignee: ['cannot be assigned'] });
+  const assignable = await assignableAmong(tx, readers.get(project.id) ?? new Set());
+  if (!assignable.has(userId)) throw invalid({ assignee: ['cannot be assigned'] });
 };
 
 const findIssueOf = async (tx: Tx, project: ProjectRow, id: number): Promise<IssueRow> => {
