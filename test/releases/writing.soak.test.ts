@@ -129,8 +129,16 @@ describe('creating a release', () => {
       { tag_name: 'x', ref: branch, assets: { links: [{ name: 'a', url: 'not a url' }] } },
       { tag_name: 'x', ref: branch, assets: { links: [{ name: ' ', url: 'https://example.com' }] } },
       { tag_name: 'x', ref: branch, assets: { links: [{ name: 'a', url: 'https://e.com', filepath: '/../x' }] } },
-      { tag_name: 'x', ref: branch, assets: { links: ['/a', '/b'].map((filepath) => ({ name: 'a', url, filepath })) } },
-      { tag_name: 'x', ref: branch, assets: { links: ['a', 'b'].map((name) => ({ name, url, filepath: '/a' })) } },
+      {
+        tag_name: 'x',
+        ref: branch,
+        assets: { links: ['/a', '/b'].map((filepath) => ({ name: 'a', url: url + filepath, filepath })) },
+      },
+      {
+        tag_name: 'x',
+        ref: branch,
+        assets: { links: ['a', 'b'].map((name) => ({ name, url: `${url}/${name}`, filepath: '/a' })) },
+      },
     ]) {
       const { status } = await developer.post(releases, wrong);
       expect([JSON.stringify(wrong).slice(0, 90), status]).toEqual([JSON.stringify(wrong).slice(0, 90), 400]);
@@ -249,9 +257,11 @@ describe('a release', () => {
     expect((await developer.get(links)).body).toEqual([]);
   });
 
-  it('has one link for each path', async () => {
+  it('has one link for each path and URL', async () => {
     const { project, releases, developer, branch } = await scene();
-    const link = (name: string, direct_asset_path: string) => ({ name, url: 'https://example.com', direct_asset_path });
+    const link = (name: string, direct_asset_path: string) => ({
+      ...{ name, direct_asset_path, url: `https://example.com/${name}` },
+    });
     const taken = { status: 400, body: { message: { filepath: ['has already been taken'] } } };
     for (const tag_name of ['v1', 'v2']) {
       const assets = { links: [link('A', '/a')] };
@@ -261,7 +271,15 @@ describe('a release', () => {
     expect(await developer.post(links, link('B', '/a'))).toMatchObject(taken);
     const { body: other } = await developer.post(links, link('B', '/b'));
     expect(await developer.put(`${links}/${other.id}`, { filepath: '/a' })).toMatchObject(taken);
-    expect((await developer.put(`${links}/${other.id}`, { filepath: '/b', name: 'C' })).status).toBe(200);
+    expect((await developer.put(`${links}/${other.id}`, { filepath: '/b', name: 'C', url: other.url })).status).toBe(
+      200,
+    );
+    const again = { name: 'D', url: 'https://example.com/A' };
+    const takenUrl = { status: 400, body: { message: { url: ['has already been taken'] } } };
+    expect(await developer.post(links, again)).toMatchObject(takenUrl);
+    expect(await developer.put(`${links}/${other.id}`, { url: again.url })).toMatchObject(takenUrl);
+    const twice = { tag_name: 'v3', ref: branch, assets: { links: [again, { ...again, name: 'E' }] } };
+    expect(await developer.post(releases, twice)).toMatchObject(takenUrl);
     const { data } = await developer.graphql(
       `mutation ($input: ReleaseAssetLinkCreateInput!) { releaseAssetLinkCreate(input: $input) { errors link { name } } }`,
       {
@@ -372,22 +390,29 @@ describe('a release', () => {
       client.graphql(
         `mutation ($path: ID!, $ref: String) { releaseCreate(input: { projectPath: $path, tagName: "v1", ref: $ref, name: "One",
           assets: { links: [{ name: "a", url: "https://example.com/a", linkType: IMAGE }] } }) {
-          release { tagName name links { id name linkType } } errors } }`,
+          release { tagName name links { id name linkType directAssetUrl } } errors } }`,
         { path, ref: branch },
       );
     expect((await create(reporter)).errors).toBeDefined();
     const made = (await create(developer)).data.releaseCreate;
-    expect(made).toMatchObject({ errors: [], release: { tagName: 'v1', links: [{ name: 'a', linkType: 'IMAGE' }] } });
+    expect(made).toMatchObject({
+      errors: [],
+      release: { tagName: 'v1', links: [{ name: 'a', linkType: 'IMAGE', directAssetUrl: 'https://example.com/a' }] },
+    });
     const updated = await developer.graphql(
       `mutation ($path: ID!) { releaseUpdate(input: { projectPath: $path, tagName: "v1", name: "Two" }) { release { name } errors } }`,
       { path },
     );
     expect(updated.data.releaseUpdate.release.name).toBe('Two');
     const link = await developer.graphql(
-      `mutation ($id: ReleasesLinkID!) { releaseAssetLinkUpdate(input: { id: $id, name: "b" }) { link { name } errors } }`,
+      `mutation ($id: ReleasesLinkID!) { releaseAssetLinkUpdate(input: { id: $id, name: "b", directAssetPath: "/b" }) {
+        link { name directAssetUrl } errors } }`,
       { id: made.release.links[0].id },
     );
-    expect(link.data.releaseAssetLinkUpdate.link.name).toBe('b');
+    expect(link.data.releaseAssetLinkUpdate.link).toEqual({
+      name: 'b',
+      directAssetUrl: `${app().url}/api/v4/projects/${project.id}/releases/v1/downloads/b`,
+    });
     const foreign = await makeScene(app());
     const refused = await foreign.owner.graphql(
       `mutation ($id: ReleasesLinkID!) { releaseAssetLinkDelete(input: { id: $id }) { errors } }`,

@@ -34,10 +34,10 @@ export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   requireValid(errors);
 };
 
-/** Checks all links of a new release. @throws DomainError `invalid` by attribute, also if two have one name or path */
+/** Checks all links of a new release. @throws DomainError `invalid` by attribute, also if two have one name, URL or path */
 export const checkLinks = (links: readonly NewLink[]): void => {
   for (const link of links) checkLink(link);
-  for (const attribute of ['name', 'filepath'] as const) {
+  for (const attribute of ['name', 'url', 'filepath'] as const) {
     const values = links.flatMap((link) => link[attribute] ?? []);
     if (new Set(values).size < values.length) throw invalid({ [attribute]: [TAKEN] });
   }

@@ -13,14 +13,14 @@ import { orNull } from '#graphql/errors.ts';
 import { gid } from '#graphql/ids.ts';
 import { loader } from '#graphql/loaders.ts';
 import { LINK_TYPES } from './attributes.ts';
-import { isUpcoming, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
+import { directAssetUrl, isUpcoming, type LinkPlace, releaseCommits, releaseWebUrl, tagPath } from './model.ts';
 import { getRelease, listReleasesBelow, type ReleaseLinkRow, type ReleaseRow, releasePartsByIds } from './queries.ts';
 
 const loadParts = loader(releasePartsByIds);
 
 export const ReleaseAssetLinkType = builder.enumType('ReleaseAssetLinkType', { values: upperCase(LINK_TYPES) });
 
-export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetLink').implement({
+export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow & LinkPlace>('ReleaseAssetLink').implement({
   description: 'A link of a release to an external file.',
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('Releases::Link', id) }),
@@ -28,6 +28,10 @@ export const ReleaseAssetLink = builder.objectRef<ReleaseLinkRow>('ReleaseAssetL
     url: t.exposeString('url'),
     directAssetPath: t.exposeString('filepath', {
       description: 'Its path below the release, such as `/binaries/linux`.',
+    }),
+    directAssetUrl: t.string({
+      description: 'Its lasting URL: that of its path below the release, or its own.',
+      resolve: (link, _args, ctx) => directAssetUrl(ctx, link, link),
     }),
     linkType: t.field({
       type: ReleaseAssetLinkType,
@@ -79,7 +83,8 @@ export const ReleaseRef = builder.objectRef<ReleaseRow>('Release').implement({
     links: t.field({
       type: [ReleaseAssetLink],
       nullable: { list: false, items: false },
-      resolve: async ({ id }, _args, ctx) => [...((await loadParts(ctx, id))?.links ?? [])],
+      resolve: async ({ id, project_id, tag }, _args, ctx) =>
+        ((await loadParts(ctx, id))?.links ?? []).map((link) => ({ ...link, project_id, tag })),
     }),
     project: t.field({ type: ProjectRef, resolve: ({ project_id }, _args, ctx) => loadProject(ctx, project_id) }),
   }),

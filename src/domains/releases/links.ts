@@ -5,7 +5,7 @@ import { can } from '#domains/projects/policy.ts';
 import { findProject } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
-import { invalid, notFound } from '#platform/errors.ts';
+import { invalid, notFound, requireValid } from '#platform/errors.ts';
 import { checkLink, type LinkAttributes, type NewLink, TAKEN } from './attributes.ts';
 import { releaseUpdated } from './events.ts';
 import { getRelease, type ReleaseLinkRow } from './queries.ts';
@@ -76,7 +76,7 @@ export const createLink = async (
   await requireWrite(ctx, project, tag);
   checkLink(input);
   return changing(ctx, project, tag, async (tx) => {
-    await requireFreePath(tx, id, input);
+    await requireFree(tx, id, input);
     return insertLink(tx, id, input);
   });
 };
@@ -95,7 +95,7 @@ export const updateLink = async (
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
   if (Object.keys(given).length === 0) return link;
   return changing(ctx, project, tag, async (tx) => {
-    await requireFreePath(tx, link.release_id, changes, id);
+    await requireFree(tx, link.release_id, changes, id);
     return tx.db.updateTable('release_links').set(given).where('id', '=', id).returningAll().executeTakeFirstOrThrow();
   });
 };
@@ -129,23 +129,26 @@ export const insertLink = (
       .executeTakeFirstOrThrow(),
   );
 
-/** A path leads to one link. Locks the release. @throws DomainError `invalid` if another link has the path */
-const requireFreePath = async (
+/** The links of a release have different URLs and paths. Locks the release. @throws DomainError `invalid` by attribute */
+const requireFree = async (
   tx: Tx,
   releaseId: number,
-  { filepath }: LinkAttributes,
+  { url, filepath }: LinkAttributes,
   exceptId: number | null = null,
 ): Promise<void> => {
-  if (filepath == null) return;
+  if (url === undefined && filepath == null) return;
   await tx.db.selectFrom('releases').select('id').where('id', '=', releaseId).forUpdate().execute();
-  const other = await tx.db
+  const others = await tx.db
     .selectFrom('release_links')
-    .select('id')
+    .select(['url', 'filepath'])
     .where('release_id', '=', releaseId)
-    .where('filepath', '=', filepath)
+    .where(sql<boolean>`(url = ${url ?? null} or filepath = ${filepath ?? null})`)
     .where(sql<boolean>`id is distinct from ${exceptId}::bigint`)
-    .executeTakeFirst();
-  if (other) throw invalid({ filepath: [TAKEN] });
+    .execute();
+  requireValid({
+    ...(others.some((other) => other.url === url) ? { url: [TAKEN] } : {}),
+    ...(filepath != null && others.some((other) => other.filepath === filepath) ? { filepath: [TAKEN] } : {}),
+  });
 };
 
 /** Runs a change of a link, which also counts as a change of its release. */

@@ -99,7 +99,8 @@ mutationField('releaseAssetLinkCreate', {
   payload: { link: ReleaseAssetLink },
   run: async (ctx, { projectPath, tagName, name, url, ...more }) => {
     const project = await getProject(ctx, { path: projectPath });
-    return { link: await createLink(ctx, project, tagName, { name, url, ...moreOf(more) }) };
+    const link = await createLink(ctx, project, tagName, { name, url, ...moreOf(more) });
+    return { link: { ...link, project_id: project.id, tag: tagName } };
   },
 });
 
@@ -115,7 +116,8 @@ mutationField('releaseAssetLinkUpdate', {
   run: async (ctx, { id, name, url, ...more }) => {
     const { project, tag } = await getLinkPlace(ctx, id);
     const changes = { name: name ?? undefined, url: url ?? undefined, ...moreOf(more) };
-    return { link: await updateLink(ctx, project, tag, id, changes) };
+    const link = await updateLink(ctx, project, tag, id, changes);
+    return { link: { ...link, project_id: project.id, tag } };
   },
 });
 
@@ -125,6 +127,7 @@ mutationField('releaseAssetLinkDelete', {
   payload: { link: ReleaseAssetLink },
   run: async (ctx, { id }) => {
     const { project, tag } = await getLinkPlace(ctx, id);
-    return { link: await deleteLink(ctx, project, tag, id) };
+    const link = await deleteLink(ctx, project, tag, id);
+    return { link: { ...link, project_id: project.id, tag } };
   },
 });
