@@ -137,6 +137,8 @@ const DELETIONS: Readonly<Record<string, () => Promise<string>>> = {
     discuss(at(`repository/commits/${sha}/discussions`)),
   '/projects/:id/triggers/:trigger_id': () => create(at('triggers'), { description: 'One' }),
   '/projects/:id/variables/:key': () => create(at('variables'), variable(), 'key'),
+  '/runners': async () =>
+    `/runners?token=${(await made(root.post('/user/runners', { runner_type: 'instance_type' }))).token}`,
   '/runners/:id': async () =>
     `/runners/${(await made(root.post('/user/runners', { runner_type: 'instance_type' }))).id}`,
   '/topics/:id': () => create('/topics', { name: unique('topic'), title: 'One' }),

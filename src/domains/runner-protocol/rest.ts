@@ -10,6 +10,7 @@ import { RestError } from '#rest/errors.ts';
 import { inputParser } from '#rest/input.ts';
 import { anyHash, boolean, commaList, exclusive, hash, integer, oneOf, text } from '#rest/params.ts';
 import { type Exchange, type Route, route } from '#rest/route.ts';
+import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
 import { removedInV5 } from '#rest/v5.ts';
 import { contactRunner, requestJob } from './requests.ts';
 import { appendToLog, findRunningJob, JOB_STATES, type RunningJob, updateJob } from './updates.ts';
@@ -137,7 +138,8 @@ export const routes: readonly Route[] = [
     auth: 'own',
     input: { token: ofRunner.token },
     response: null,
-    run: (ctx, { token }) => unregisterRunner(ctx, token),
+    refusals: MODIFIED,
+    run: (ctx, { token }, http) => unregisterRunner(ctx, token, unmodifiedSince(http)),
   }),
   route({
     method: 'DELETE',

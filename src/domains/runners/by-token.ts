@@ -8,9 +8,9 @@ import type { CreatedRunner } from './model.ts';
 // The actions of a runner on itself, with its token. The token is looked up each time: nothing here relies on cached
 // facts.
 
-/** Removes the runner with this token. @throws DomainError `forbidden` for an unknown or expired token */
-export const unregisterRunner = async (ctx: Context, token: string): Promise<void> =>
-  deleteRunner(asHub(ctx), await getRunnerId(ctx, token));
+/** Removes the runner with this token. @throws DomainError `forbidden` for an unknown or expired token, `modified` */
+export const unregisterRunner = async (ctx: Context, token: string, unchangedSince: Date | null): Promise<void> =>
+  deleteRunner(asHub(ctx), await getRunnerId(ctx, token), unchangedSince);
 
 /** Gives the runner a new token. The old one ends at once. @throws DomainError as `unregisterRunner` */
 export const renewRunnerToken = async (ctx: Context, token: string): Promise<CreatedRunner> =>
