@@ -141,7 +141,9 @@ describe('merge requests', () => {
       ['iids', ['1'], ['2']],
       ['iids', ['1', '2'], ['3', '4']],
       ['labels', ['bug'], ['none-such']],
+      ['labels', ['Any'], ['none']],
       ['milestoneTitle', 'v1', 'v2'],
+      ['milestoneTitle', 'Any', 'None'],
       ['search', 'match', 'nothing'],
       ['sourceBranches', ['topic'], ['main']],
       ['targetBranches', ['main'], ['topic']],
@@ -149,7 +151,9 @@ describe('merge requests', () => {
       ['not', { authorUsername: them }, { authorUsername: me }],
       ['not', { reviewerUsername: them }, { reviewerUsername: me }],
       ['not', { labels: ['none-such'] }, { labels: ['bug'] }],
+      ['not', { labels: ['None'] }, { labels: ['any'] }],
       ['not', { milestoneTitle: 'v2' }, { milestoneTitle: 'v1' }],
+      ['not', { milestoneTitle: 'none' }, { milestoneTitle: 'Any' }],
     ];
     const literal = (value: unknown): string =>
       typeof value === 'object' && value !== null && !Array.isArray(value)

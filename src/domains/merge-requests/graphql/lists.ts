@@ -13,7 +13,7 @@ import { selectedNodes } from '#graphql/lookahead.ts';
 import { badRequest } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { MergeRequestConnection, MergeRequestRef, MergeRequestStateEnum } from '../graphql.ts';
-import type { MergeRequestFilter, MergeRequestOrder } from '../lists/filter.ts';
+import { choiceOf, type MergeRequestFilter, type MergeRequestOrder } from '../lists/filter.ts';
 import { listMergeRequestsBelow } from '../lists.ts';
 import type { MergeRequestState } from '../model.ts';
 import { getMergeRequest, mergeRequestsByIds } from '../queries.ts';
@@ -127,8 +127,8 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
   iids: args.iids?.map(Number).filter(Number.isSafeInteger),
   source_branches: args.sourceBranches,
   target_branches: args.targetBranches,
-  labels: args.labels,
-  milestone: args.milestoneTitle ? [args.milestoneTitle] : null,
+  labels: args.labels && choiceOf(args.labels),
+  milestone: args.milestoneTitle ? choiceOf([args.milestoneTitle]) : null,
   author: named(args.authorUsername),
   assignees: args.assigneeUsername ? [{ username: args.assigneeUsername }] : null,
   reviewer: named(args.reviewerUsername),
@@ -145,8 +145,8 @@ const filterOf = (args: MergeRequestArguments): MergeRequestFilter => ({
   merged_before: args.mergedBefore,
   not: args.not
     ? {
-        labels: args.not.labels,
-        milestone: args.not.milestoneTitle ? [args.not.milestoneTitle] : null,
+        labels: args.not.labels && choiceOf(args.not.labels),
+        milestone: args.not.milestoneTitle ? choiceOf([args.not.milestoneTitle]) : null,
         author: named(args.not.authorUsername),
         assignees: args.not.assigneeUsernames?.map((username) => ({ username })),
         reviewer: named(args.not.reviewerUsername),
@@ -180,8 +180,8 @@ const commonArgs = (t: ArgBuilder<Types>) => ({
   iids: t.stringList(),
   sourceBranches: t.stringList(),
   targetBranches: t.stringList(),
-  labels: t.stringList(),
-  milestoneTitle: t.string(),
+  labels: t.stringList({ description: 'Requires all of these. A single `None` or `Any` has its own meaning.' }),
+  milestoneTitle: t.string({ description: '`None` and `Any` have their own meaning.' }),
   authorUsername: t.string(),
   assigneeUsername: t.string(),
   reviewerUsername: t.string(),

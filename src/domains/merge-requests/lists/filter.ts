@@ -28,6 +28,16 @@ export type NoneOrAny = 'None' | 'Any';
 /** None, any, or one of these. */
 export type Choice<T> = NoneOrAny | readonly T[];
 
+/** `None` and `Any`, case-insensitive. */
+export const wordOf = (value: string | undefined): NoneOrAny | null => {
+  const word = value?.toLowerCase();
+  return word === 'none' ? 'None' : word === 'any' ? 'Any' : null;
+};
+
+/** Returns the names, or the meaning of a single `None` or `Any`. */
+export const choiceOf = (names: readonly string[]): Choice<string> =>
+  (names.length === 1 ? wordOf(names[0]) : null) ?? names;
+
 /** A user by id or name. */
 export interface Person {
   readonly id?: number | null | undefined;

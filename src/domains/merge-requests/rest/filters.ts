@@ -4,12 +4,14 @@ import { boolean, commaList, dateTime, exclusive, hash, integer, oneOf, text } f
 import {
   type Choice,
   type Criteria,
+  choiceOf,
   MERGE_REQUEST_ORDERS,
   MERGE_REQUEST_SCOPES,
   type MergeRequestFilter,
   type MergeRequestScope,
   type NoneOrAny,
   type Person,
+  wordOf,
 } from '../lists/filter.ts';
 import { MERGE_REQUEST_STATES } from '../model.ts';
 
@@ -120,15 +122,6 @@ const assigneesOf = ({ assignee_id, assignee_username }: Input<typeof criteria>)
   const holder = holderOf(assignee_id, names[0]);
   return holder === null || typeof holder === 'string' ? holder : [holder];
 };
-
-/** `None` and `Any`, case-insensitive. */
-const wordOf = (value: string | undefined): NoneOrAny | null => {
-  const word = value?.toLowerCase();
-  return word === 'none' ? 'None' : word === 'any' ? 'Any' : null;
-};
-
-const choiceOf = (values: readonly string[]): Choice<string> =>
-  (values.length === 1 ? wordOf(values[0]) : null) ?? values;
 
 /** More users than this are ignored (specification 2 §8). */
 const MAX_APPROVERS = 5;
