@@ -201,6 +201,11 @@ describe('discussions over GraphQL', () => {
     const apply = `mutation ($ids: [SuggestionID!]!, $message: String) { applySuggestions(input: { ids: $ids, commitMessage: $message }) {
       suggestions { id applied commitId } errors } }`;
     expect((await reporter.graphql(apply, { ids: [id] })).errors).toHaveLength(1);
+    const long = await owner.graphql(apply, { ids: [id], message: 'x'.repeat(65_537) });
+    expect(long.data.applySuggestions).toEqual({
+      suggestions: null,
+      errors: ['Commit message is too long (maximum is 65536 characters)'],
+    });
     const applied = await owner.graphql(apply, { ids: [id], message: 'In capitals' });
     const { body: tip } = await owner.get(`${path}/repository/commits/feature`);
     expect(tip.title).toBe('In capitals');

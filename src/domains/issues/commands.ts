@@ -17,7 +17,7 @@ import { can, requireAbility } from '#domains/projects/policy.ts';
 import { limitAction } from '#domains/settings/throttles.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { brokenConstraint } from '#platform/db/failures.ts';
-import { conflict, forbidden, requireUnchanged, unauthenticated } from '#platform/errors.ts';
+import { conflict, forbidden, invalid, requireUnchanged, unauthenticated } from '#platform/errors.ts';
 import { withoutPrevious } from '#platform/events.ts';
 import { checkAssignees } from './assignment.ts';
 import { issueClosed, issueDeleted, issueOpened, issueReopened, issueUpdated } from './events.ts';
@@ -70,6 +70,7 @@ export const createIssue = async (ctx: Context, seen: ProjectRow, given: NewIssu
   requireAbility(ctx, seen, 'create_issue');
   if (ctx.actor.userId === null) throw unauthenticated();
   await limitAction(ctx, 'issues_create_limit');
+  checkWeight(given.weight);
   checkDescription(given.description);
   const quick = await readQuickActions(ctx, seen, 'issue', given.description, {
     isAuthor: true,
@@ -120,6 +121,10 @@ export const createIssue = async (ctx: Context, seen: ProjectRow, given: NewIssu
   return quick?.changes.state_event === 'close' ? updateIssue(ctx, seen, issue, { state_event: 'close' }) : issue;
 };
 
+const checkWeight = (weight: number | null | undefined): void => {
+  if (weight != null && weight < 0) throw invalid({ weight: ['must be greater than or equal to 0'] });
+};
+
 /** A new issue with what quick actions set. */
 type QuickIssue = NewIssue & Pick<IssueChanges, 'discussion_locked' | 'time_estimate'>;
 
@@ -147,6 +152,7 @@ export const updateIssue = async (
   sent: IssueChanges,
 ): Promise<IssueRow> => {
   permitted(ctx, seen, given, sent);
+  checkWeight(sent.weight);
   checkDescription(sent.description);
   const quick = await readQuickActions(ctx, seen, 'issue', sent.description, {
     isAuthor: given.author_id === ctx.actor.userId,

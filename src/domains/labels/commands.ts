@@ -11,7 +11,8 @@ import { isTitleTaken, trimTitle } from '#domains/planning/titles.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { Context, Tx } from '#platform/context.ts';
-import { conflict, invalid, notFound, requireUnchanged } from '#platform/errors.ts';
+import { conflict, invalid, notFound, requireUnchanged, requireValid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import { readColor } from './colors.ts';
 import { type LabelPayload, labelCreated, labelDeleted, labelUpdated } from './events.ts';
 import { type LabelRow, labelsByTitles } from './queries.ts';
@@ -27,6 +28,7 @@ export interface NewLabel {
 export type LabelChanges = { readonly [K in keyof NewLabel]?: NewLabel[K] | undefined };
 
 const DEFAULT_COLOR = '#6699cc';
+const MAX_DESCRIPTION = 10_000;
 
 /**
  * Creates a label of a group or project.
@@ -37,6 +39,7 @@ export const createLabel = async (ctx: Context, seen: Container, input: NewLabel
   requireContainerAbility(ctx, seen, 'admin_label');
   const title = readTitle(input.title);
   const color = readColor(input.color);
+  checkDetails(input);
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_label');
     if (await isTitleTaken(tx, 'labels', container, title, null)) throw conflict('Label already exists');
@@ -55,6 +58,7 @@ export const updateLabel = async (
   input: LabelChanges,
 ): Promise<LabelRow> => {
   requireContainerAbility(ctx, seen, 'admin_label');
+  checkDetails(input);
   return ctx.transaction(async (tx) => {
     const container = await lockContainer(tx, seen, 'admin_label');
     const before = await lockLabel(tx, given.id);
@@ -143,6 +147,13 @@ export const insertLabels = async (
     .execute();
   for (const row of rows) tx.emit(labelCreated, { ...about(container, row), payload: payloadOf(row) });
   return rows;
+};
+
+const checkDetails = ({ description, priority }: LabelChanges): void => {
+  const problems: Record<string, string[]> = {};
+  if (isLongerThan(description ?? '', MAX_DESCRIPTION)) problems.description = [tooLong(MAX_DESCRIPTION)];
+  if (priority != null && priority < 0) problems.priority = ['must be greater than or equal to 0'];
+  requireValid(problems);
 };
 
 const lockLabel = async (tx: Tx, id: number): Promise<LabelRow> => {

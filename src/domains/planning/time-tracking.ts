@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '#platform/context.ts';
-import { badRequest } from '#platform/errors.ts';
+import { badRequest, invalid, tooLong } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import type { Changes } from './changes.ts';
 import type { Issuable } from './history.ts';
 import { recordSystemNote } from './system-notes.ts';
@@ -37,6 +38,7 @@ export const timeStats = (time_estimate: number, total_time_spent: number) => ({
 });
 
 const MAX_SECONDS = 2_147_483_647;
+const MAX_SUMMARY = 255;
 const PART = /(\d{1,10}(?:\.\d{1,10})?) *(mo|w|d|h|m|s)/y;
 
 /**
@@ -93,13 +95,14 @@ export interface SpentTime {
  * Logs time on an issue or merge request, which the caller has locked. Returns the change of the total; null if nothing
  * changed.
  *
- * @throws DomainError `bad_request` for zero, and if less than nothing would be left
+ * @throws DomainError `bad_request` for zero, and if less than nothing would be left; `invalid` for a long summary
  */
 const recordSpentTime = async (
   tx: Tx,
   of: Issuable,
   { seconds, summary = null, spent_at = null }: SpentTime,
 ): Promise<Changes[string] | null> => {
+  if (isLongerThan(summary ?? '', MAX_SUMMARY)) throw invalid({ summary: [tooLong(MAX_SUMMARY)] });
   const previous = await totalTimeSpent(tx, of);
   if (seconds === 'reset' && previous === 0) return null;
   const added = seconds === 'reset' ? -previous : seconds;

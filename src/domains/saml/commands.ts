@@ -35,6 +35,7 @@ export const createSamlGroupLink = async (
   if (isLongerThan(name, MAX_NAME)) {
     throw invalid({ saml_group_name: [tooLong(MAX_NAME)] });
   }
+  if (member_role_id !== undefined && member_role_id < 1) throw invalid({ member_role_id: ['is invalid'] });
   return ctx.transaction(async (tx) => {
     const group = await lockGroupFor(tx, given, 'admin_saml_group_link');
     const link = await tx.db

@@ -49,6 +49,7 @@ export interface ScheduleVariable {
 
 export const MAX_SCHEDULES = 10;
 export const MAX_INPUTS = 20;
+const MAX_INPUT_NAME = 255;
 const MAX_DESCRIPTION = 1_024;
 const MAX_CRON = 255;
 
@@ -58,13 +59,18 @@ const storedInputs = z.array(z.object({ name: z.string(), value: z.unknown() }))
 export const inputsOf = ({ inputs }: Pick<ScheduleRow, 'inputs'>): readonly { name: string; value?: unknown }[] =>
   storedInputs.parse(inputs);
 
-/** Returns the inputs after a change: each given one takes the place of the one with its name. */
+/**
+ * Returns the inputs after a change: each given one takes the place of the one with its name.
+ *
+ * @throws DomainError `invalid` for too many, and for a long name
+ */
 export const mergedInputs = (
   before: readonly ScheduleInput[],
   given: readonly ScheduleInput[],
 ): readonly ScheduleInput[] => {
   const byName = new Map(before.map(({ name, value }) => [name, value]));
   for (const { name, value, destroy } of given) {
+    if (isLongerThan(name, MAX_INPUT_NAME)) throw invalid({ inputs: [`name ${tooLong(MAX_INPUT_NAME)}`] });
     if (destroy) byName.delete(name);
     else byName.set(name, value ?? null);
   }

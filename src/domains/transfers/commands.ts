@@ -2,6 +2,7 @@ import { MAINTAINER } from '#domains/access/model.ts';
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { readAttributes } from '#domains/projects/attributes.ts';
 import { checkLimit, checkStorage, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { requireDeletionRight } from '#domains/projects/deletion.ts';
 import { projectCreated } from '#domains/projects/events.ts';
@@ -38,13 +39,14 @@ export interface ExportOptions {
  * Schedules an export of the project (specification 1 §4.1). Repeating the request while that export is running changes
  * nothing.
  *
- * @throws DomainError `not_found` while exports are turned off, `forbidden`, `invalid` for a bad upload URL, `conflict`
- * if an export with another upload or description is running, or while the project is being imported or forked: the
- * archive would hold a part of it
+ * @throws DomainError `not_found` while exports are turned off, `forbidden`, `invalid` for a bad upload URL or a long
+ * description, `conflict` if an export with another upload or description is running, or while the project is being
+ * imported or forked: the archive would hold a part of it
  */
 export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
   requireAbility(ctx, project, 'export');
   if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
+  readAttributes({ description: options.description });
   const { upload } = options;
   if (upload) await checkUploadUrl(ctx, upload.url);
   await limitAction(ctx, 'project_export_limit');

@@ -3,7 +3,12 @@ import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#doma
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
-import { attributeNames, type ProjectAttributes, projectAttributes } from '#domains/projects/attributes.ts';
+import {
+  attributeNames,
+  type ProjectAttributes,
+  projectAttributes,
+  readAttributes,
+} from '#domains/projects/attributes.ts';
 import { checkLimit, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { projectCreated, projectForked, projectUpdated } from '#domains/projects/events.ts';
 import { allowedVisibility, insertProject } from '#domains/projects/insert.ts';
@@ -80,6 +85,7 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
   requireGroupAbility(ctx, namespace, 'create_projects');
   const named = { name: options.name?.trim() || given.name, path: options.path || given.path };
   checkNameAndPath(named);
+  const { description } = readAttributes({ description: options.description });
   const { branch = null } = options;
   if (branch !== null) await requireBranch(ctx, given, branch);
   return withNewRepository(ctx, async (tx, init) => {
@@ -99,7 +105,7 @@ export const forkProject = async (ctx: Context, given: ProjectRow, options: Fork
       creator_id: namespace.kind === 'user' && ctx.actor.isAdmin ? namespace.owner_id : userId,
       visibility_level: await visibilityOf(tx, ceiling, namespace, options.visibility ?? null),
       default_branch,
-      attributes: inherited(source, options),
+      attributes: inherited(source, { ...options, description }),
     }).catch(asConflict);
     await init(disk_path, default_branch);
     await relate(tx, id, source, await networkOf(tx, source), ceiling);

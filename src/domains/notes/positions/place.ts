@@ -72,6 +72,7 @@ export const placePosition = async (
   if (position_type === 'image') {
     const { width, height, x, y } = given;
     if (width == null || height == null || x == null || y == null) throw wrongPosition('is incomplete');
+    if ([width, height, x, y].some((pixels) => pixels < 0)) throw wrongPosition('is invalid');
     return { position: { ...place, position_type, width, height, x, y }, line_code: null, excerpt: null };
   }
   if (file.collapsed || file.too_large || file.diff.startsWith('Binary files ')) throw wrongLine();

@@ -6,7 +6,8 @@ import { branchRef, type Commit } from '#domains/repositories/model.ts';
 import { commitEmail } from '#domains/users/commit-email.ts';
 import { getCurrentUser, usersByIds } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
-import { badRequest, DomainError, forbidden, notFound, unauthenticated } from '#platform/errors.ts';
+import { badRequest, DomainError, forbidden, invalid, notFound, tooLong, unauthenticated } from '#platform/errors.ts';
+import { isLongerThan } from '#platform/values/longer-than.ts';
 import type { Noteable } from '../noteable.ts';
 import { getNoteById, type NoteRow } from '../queries.ts';
 import { setResolved } from '../resolving.ts';
@@ -14,6 +15,9 @@ import { applicability, SOURCE_GONE } from './applicability.ts';
 import { linesOf, readLines } from './file-lines.ts';
 import { suggestionMessage } from './message.ts';
 import { type SuggestionRow, suggestedOn } from './queries.ts';
+
+/** Placeholders make a message longer. */
+const MAX_MESSAGE = 65_536;
 
 export interface AppliedSuggestions {
   readonly noteable: Noteable;
@@ -24,8 +28,8 @@ export interface AppliedSuggestions {
  * Commits suggestions to the source branch of their merge request, all at once, and resolves their threads. Roles,
  * protection and push rules are as for a push.
  *
- * @throws DomainError `not_found`, `forbidden`, `bad_request` for suggestions that cannot be applied, overlap or belong
- *   to several merge requests
+ * @throws DomainError `not_found`, `forbidden`, `invalid` for a long message, `bad_request` for suggestions that cannot
+ *   be applied, overlap or belong to several merge requests
  */
 export const applySuggestions = async (
   ctx: Context,
@@ -33,6 +37,7 @@ export const applySuggestions = async (
   commitMessage?: string,
 ): Promise<AppliedSuggestions> => {
   if (ctx.actor.userId === null) throw unauthenticated();
+  if (isLongerThan(commitMessage ?? '', MAX_MESSAGE)) throw invalid({ commit_message: [tooLong(MAX_MESSAGE)] });
   const { noteable, suggestions } = await getSuggestions(ctx, [...new Set(ids)]);
   const { mergeRequest, project } = noteable;
   if (!mergeRequest) throw notFound('Suggestion');
