@@ -12,6 +12,21 @@ const FIELDS = `id iid title description state confidential type webUrl webPath 
   taskCompletionStatus { count completedCount } userPermissions { updateIssue adminIssue destroyIssue } closedAt`;
 
 describe('issues over GraphQL', () => {
+  it('are null, as their project counts no open ones, for callers who may not read issues', async () => {
+    const { project, path, owner, stranger } = await makeScene(app(), { visibility: 'public' });
+    await owner.post(`${path}/issues`, { title: 'one' });
+    const query = `{ project(fullPath: "${project.path_with_namespace}") {
+      issues { count } issueStatusCounts { opened } openIssuesCount } }`;
+    const shown = { issues: { count: 1 }, issueStatusCounts: { opened: 1 }, openIssuesCount: 1 };
+    const hidden = { issues: null, issueStatusCounts: null, openIssuesCount: null };
+    const seen = async (client: typeof owner) => (await client.graphql(query)).data.project;
+    expect(await seen(stranger)).toEqual(shown);
+    await owner.put(path, { issues_access_level: 'private' });
+    expect([await seen(owner), await seen(stranger), await seen(app().anonymous)]).toEqual([shown, hidden, hidden]);
+    await owner.put(path, { issues_access_level: 'disabled' });
+    expect(await seen(owner)).toEqual(hidden);
+  });
+
   it('creates, changes, reads and deletes issues under the same rules', async () => {
     const { project, people, path, owner, guest, stranger } = await makeScene(app());
     const projectPath = project.path_with_namespace;

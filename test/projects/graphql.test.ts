@@ -36,6 +36,14 @@ describe('Project', () => {
     const stranger = app().as(await app().make.user());
     expect(await stranger.graphql(query, { path: project.path_with_namespace })).toEqual({ data: { project: null } });
     expect((await app().anonymous.graphql(query, { path: project.path_with_namespace })).data.project).toBeNull();
+    // Anonymous callers get the simple record over REST.
+    const open = await app().make.project({ visibility: 'public' }, user);
+    const path = { path: open.path_with_namespace };
+    expect((await stranger.graphql(query, path)).data.project.settings).toMatchObject({ merge_method: 'merge' });
+    expect((await app().anonymous.graphql(query, path)).data.project).toMatchObject({
+      name: open.name,
+      settings: null,
+    });
   });
 
   it('is listed with filters, pages and counts', async () => {

@@ -280,8 +280,10 @@ projectField('ciConfigPathOrDefault', ['ci_config_path'], (t) =>
 projectField('settings', ['settings'], (t) =>
   t.field({
     type: 'JSON',
-    description: 'All settings that maintainers control, under the names of the REST record.',
-    resolve: (project) => Object.fromEntries(attributeNames.map((name) => [name, project[name]])),
+    description:
+      'All settings that maintainers control, under the names of the REST record. Requires authentication, as there.',
+    resolve: (project, _args, ctx) =>
+      ctx.actor.userId === null ? null : Object.fromEntries(attributeNames.map((name) => [name, project[name]])),
   }),
 );
 const flag = (name: string, column: BooleanColumn) =>

@@ -1,5 +1,6 @@
 import { GroupRef } from '#domains/groups/graphql.ts';
-import { projectField } from '#domains/projects/graphql.ts';
+import { JUDGED, projectField } from '#domains/projects/graphql.ts';
+import { can } from '#domains/projects/policy.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder } from '#graphql/builder.ts';
 import { type ConnectionArguments, listConnection } from '#graphql/connection.ts';
@@ -154,12 +155,13 @@ const groupIssues = batchedConnection((ctx, args: IssueArguments) =>
   listIssuesBelow(ctx, args.includeSubgroups ? 'group' : 'group_alone', filterOf(args)),
 );
 
-projectField('issues', ['id'], (t) =>
+projectField('issues', JUDGED, (t) =>
   t.connection(
     {
       type: IssueRef,
       args: arguments_(t.arg),
-      resolve: (project, args, ctx, info) => projectIssues(project.id, args, ctx, info),
+      resolve: (project, args, ctx, info) =>
+        can(ctx, project, 'read_issue') ? projectIssues(project.id, args, ctx, info) : null,
     },
     IssueConnection,
   ),
@@ -230,9 +232,12 @@ const IssueStatusCounts = builder.objectRef<IssueCounts>('IssueStatusCountsType'
   }),
 });
 
-projectField('issueStatusCounts', ['id'], (t) =>
+projectField('issueStatusCounts', JUDGED, (t) =>
   t.field({
     type: IssueStatusCounts,
-    resolve: async ({ id }, _args, ctx) => (await loadCounts(ctx, id)) ?? { id, opened: 0, closed: 0 },
+    resolve: async (project, _args, ctx) =>
+      can(ctx, project, 'read_issue')
+        ? ((await loadCounts(ctx, project.id)) ?? { id: project.id, opened: 0, closed: 0 })
+        : null,
   }),
 );

@@ -91,6 +91,7 @@ builder.objectFields(MergeRequestRef, (t) => ({
 builder.objectField(MergeRequestPermissions, 'canApprove', (t) =>
   t.boolean({
     nullable: false,
+    description: 'Stays true after the caller has approved, unlike `user_can_approve` of REST.',
     resolve: async ({ project, row }, _args, ctx) => {
       const state = await loadState(ctx, row.id);
       return row.state === 'opened' && state !== null && mayApprove(ctx, project, state);
