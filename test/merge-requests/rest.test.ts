@@ -279,6 +279,10 @@ describe('lists', () => {
     expect(await list('wip=no&state=closed')).toEqual(['Zeta']);
     expect(await list('search=NEEDLE')).toEqual(['Zeta']);
     expect(await list('search=needle&in=title')).toEqual([]);
+    // All words, in any order, in the title or in the description.
+    expect(await list('search=ALL+add')).toEqual(['Add <b>all</b>']);
+    expect(await list('search=add+beta')).toEqual([]);
+    expect(await list('search=zeta+needle')).toEqual([]);
     expect(await list('source_branch=feature-3')).toEqual(['Zeta']);
     expect(await list('target_branch=stable')).toEqual(['Draft: beta']);
     expect(await list('created_before=2021-01-01')).toEqual(['Draft: beta']);

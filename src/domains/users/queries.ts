@@ -2,7 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { hasCustomAttributes } from '#domains/custom-attributes/queries.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import { CompiledStatements, runCompiled, slot } from '#platform/db/compiled.ts';
-import { containing } from '#platform/db/like.ts';
+import { containing, wordsOf } from '#platform/db/like.ts';
 import { type List, listOf, type SortKey, searchedListOf, type TermSearch } from '#platform/db/list.ts';
 import type { Users } from '#platform/db/tables.ts';
 import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
@@ -231,14 +231,6 @@ const usersContaining = (actor: Actor, given: string): TermSearch => {
         : sql<boolean>`users.id = any (array(select u.id from users u where ${named('u')}))`,
     ),
   };
-};
-
-/** More words cost too much: such a term is looked for as a whole. */
-const MOST_WORDS = 8;
-
-const wordsOf = (term: string): readonly string[] => {
-  const words = [...new Set(term.split(/\s+/))];
-  return words.length > MOST_WORDS ? [term] : words;
 };
 
 const isAddress = (term: string): boolean => term.includes('@');

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type ListScope, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
-import { containing } from '#platform/db/like.ts';
+import { containsWords } from '#platform/db/like.ts';
 import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { IssueOrder, IssueState, IssueType } from '../model.ts';
@@ -60,10 +60,9 @@ export const conditions = (actor: Actor, filter: IssueFilter): RawBuilder<boolea
   if (filter.scope === 'created_by_me') add(sql`issues.author_id = ${actor.userId ?? 0}`);
   if (filter.scope === 'assigned_to_me') add(assignedTo(sql`a.user_id = ${actor.userId ?? 0}`));
   if (filter.search) {
-    const pattern = containing(filter.search);
     const columns = filter.search_in?.length ? filter.search_in : SEARCHED;
-    const found = columns.map((column) => sql<boolean>`${sql.ref(`issues.${column}`)} ilike ${pattern}`);
-    add(sql`(${sql.join(found, sql` or `)})`);
+    const places = columns.map((column) => `issues.${column}`);
+    add(containsWords(places, filter.search));
   }
   if (filter.issue_types) add(sql`issues.issue_type = any (${filter.issue_types}::text[])`);
   if (filter.confidential != null) add(filter.confidential ? sql`issues.confidential` : sql`not issues.confidential`);

@@ -3,7 +3,7 @@ import { withLabel, withMilestone } from '#domains/planning/linked.ts';
 import type { Driver, ListPlace } from '#domains/planning/lists.ts';
 import type { Actor } from '#platform/context.ts';
 import { and } from '#platform/db/conditions.ts';
-import { containing } from '#platform/db/like.ts';
+import { containsWords } from '#platform/db/like.ts';
 import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import { deploymentsOf } from './deployed.ts';
 import {
@@ -69,8 +69,7 @@ export const driversOf = (actor: Actor, filter: MergeRequestFilter, place: ListP
     add(withLabel('merge_requests', place, titled), others.length === 0 ? { ...filter, labels: null } : filter);
   }
   if (filter.search && /[a-z0-9]{3}/i.test(filter.search)) {
-    const pattern = containing(filter.search);
-    const found = sql`(mr.title ilike ${pattern} or mr.description ilike ${pattern})`;
+    const found = containsWords(['mr.title', 'mr.description'], filter.search);
     drivers.push({ ids: sql`select mr.id from merge_requests mr where ${found}`, readsAll: true });
   }
   const deployments = deploymentsOf(filter);

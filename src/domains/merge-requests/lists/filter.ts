@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { LIST_SCOPES, SEARCHED, type Searched } from '#domains/planning/list-filter.ts';
 import type { Actor } from '#platform/context.ts';
-import { containing } from '#platform/db/like.ts';
+import { containsWords } from '#platform/db/like.ts';
 import { atOrAfter, atOrBefore } from '#platform/db/times.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import type { MergeRequestState } from '../model.ts';
@@ -143,14 +143,9 @@ export const conditions = (actor: Actor, filter: MergeRequestFilter): Condition[
   }
   if (filter.milestone_id != null) add(sql`merge_requests.milestone_id = ${filter.milestone_id}`);
   if (filter.search) {
-    const pattern = containing(filter.search);
     const places = filter.search_in?.length ? filter.search_in : SEARCHED;
-    add(
-      sql`(${sql.join(
-        places.map((place) => sql`${sql.ref(`merge_requests.${place}`)} ilike ${pattern}`),
-        sql` or `,
-      )})`,
-    );
+    const columns = places.map((place) => `merge_requests.${place}`);
+    all.push(containsWords(columns, filter.search));
   }
   for (const name of ['created', 'updated', 'merged'] as const) {
     const column = sql.ref(`merge_requests.${name}_at`);
