@@ -199,13 +199,24 @@ describe('draft notes', () => {
 
   it('are bounded in number', async () => {
     const { owner, drafts, people, id } = await setUp();
-    const many = Array.from({ length: 500 }, (_, index) => ({
+    const many = Array.from({ length: 499 }, (_, index) => ({
       merge_request_id: id,
       author_id: people.owner.id,
       note: `${index}`,
     }));
     await app().hub.services.db.insertInto('draft_notes').values(many).execute();
-    expect(await owner.post(drafts, { note: 'x' })).toMatchObject({
+    await app().settle();
+    const { answers } = await app()
+      .hub.services.db.transaction()
+      .execute(async (trx) => {
+        await sql`lock table draft_notes in share mode`.execute(trx);
+        const answers = Promise.all([owner.post(drafts, { note: 'x' }), owner.post(drafts, { note: 'x' })]);
+        await untilBlocked(app(), 2);
+        return { answers };
+      });
+    const [made, refused] = (await answers).sort((left, right) => left.status - right.status);
+    expect(made?.status).toBe(201);
+    expect(refused).toMatchObject({
       status: 400,
       body: { message: '400 Bad request - at most 500 draft notes are allowed' },
     });

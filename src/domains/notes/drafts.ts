@@ -78,6 +78,9 @@ export const createDraftNote = async (ctx: Context, noteable: Noteable, input: N
   if (resolve_discussion && !canResolve(ctx, noteable)) throw forbidden();
   const place = await placeIn(ctx, noteable, input);
   return ctx.transaction(async (tx) => {
+    // Two requests at once must not both take the last place.
+    const key = `millrace:drafts:${noteable.id}:${author_id}`;
+    await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(tx.db);
     const { count } = await draftsOf(tx, noteable)
       .clearSelect()
       .select(({ fn }) => fn.countAll<number>().as('count'))
