@@ -3,6 +3,8 @@ import type { Registry } from 'prom-client';
 import { withClosedGroups } from '#domains/access/restrictions.ts';
 import { countUses } from '#domains/deprecations/counting.ts';
 import { audiencesOf } from '#domains/events/audience.ts';
+import { groupDeleted } from '#domains/groups/events.ts';
+import { projectDeleted } from '#domains/projects/events.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { throttle } from '#domains/settings/throttles.ts';
 import { requireObligationsMet } from '#domains/sign-in/pages/obligations.ts';
@@ -166,6 +168,7 @@ const graphqlMount =
         return audiences.eventsSeenBy(ownContext, actor, events);
       },
       stillValid: (viewers) => stillValid(services, viewers),
+      endings: new Set([projectDeleted.kind, groupDeleted.kind]),
       csrfTokenOf: (headers) => {
         const session = readCookie(headers, sessionCookieName(services.urls));
         return session === null ? null : csrfToken(services.secretKey, session);

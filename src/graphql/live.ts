@@ -31,6 +31,8 @@ export interface LiveOptions {
   readonly seenBy: (viewer: Actor, events: readonly EventRow[]) => Promise<ReadonlySet<number>>;
   /** Returns the indexes of the viewers whose credentials are still valid, for example not a revoked token. */
   readonly stillValid: (viewers: readonly Actor[]) => Promise<ReadonlySet<number>>;
+  /** The kinds of events after which a project or group is gone, with everything in it. */
+  readonly endings: ReadonlySet<string>;
   /** Creates a new context for a viewer, for each execution. */
   readonly contextFor: (actor: Actor) => Promise<Context>;
   readonly log: Logger;
@@ -78,6 +80,8 @@ export class LiveHub {
   readonly #rechecks: Rechecks<Group, Viewer>;
   readonly #rounds: NodeJS.Timeout;
   #documents = 0;
+  /** Not subscribed while nobody is, so that the feed has nothing to read. */
+  #leaveEndings: (() => void) | null = null;
   #batch: { event: EventRow; viewers: Set<Viewer>; allowed: Promise<ReadonlySet<Viewer>> } | null = null;
   #rightsTail: Promise<unknown> = Promise.resolve();
 
@@ -174,6 +178,20 @@ export class LiveHub {
         for (const member of [...group.members]) this.#drop(group, member);
       } finally {
         group.queued--;
+      }
+    });
+  }
+
+  /** Re-checks the access of those who follow a project or group that is gone, after they got what happened before. */
+  #onEnding(event: EventRow): void {
+    // The feed passes the event to all groups in this tick.
+    queueMicrotask(() => {
+      for (const group of this.#groups.values()) {
+        const { project_id, namespace_id } = group.filter;
+        if (event.project_id === null ? namespace_id !== event.subject_id : project_id !== event.project_id) continue;
+        group.tail = group.tail.then(() => {
+          for (const { viewer } of group.members) this.#rechecks.add(group, viewer);
+        });
       }
     });
   }
@@ -295,6 +313,9 @@ export class LiveHub {
     if (group.members.size > 0) return;
     group.leave();
     this.#groups.delete(group.key);
+    if (this.#groups.size > 0) return;
+    this.#leaveEndings?.();
+    this.#leaveEndings = null;
   }
 
   #groupOf(
@@ -315,8 +336,10 @@ export class LiveHub {
       const bound = { ...rest.bound, contextValue: undefined };
       group = { ...rest, bound, key, members: new Set(), tail: Promise.resolve(), queued: 0, leave: () => undefined };
       this.#groups.set(key, group);
+      const { feed, endings } = this.#options;
+      this.#leaveEndings ??= feed.subscribe({ kinds: endings }, (event) => this.#onEnding(event));
       const created = group;
-      group.leave = this.#options.feed.subscribe(rest.filter, (event) => this.#onEvent(created, event));
+      group.leave = feed.subscribe(rest.filter, (event) => this.#onEvent(created, event));
     }
     return group;
   }

@@ -41,6 +41,8 @@ export interface GraphqlOptions {
   readonly seenBy: LiveOptions['seenBy'];
   /** Returns the subscribers whose credentials are still valid. */
   readonly stillValid: LiveOptions['stillValid'];
+  /** The kinds of events after which a project or group is gone. */
+  readonly endings: LiveOptions['endings'];
   readonly graphiqlEnabled: () => Promise<boolean>;
   /** Returns the CSRF token of the session whose cookie was sent, or null. */
   readonly csrfTokenOf: (headers: IncomingHttpHeaders) => string | null;
@@ -72,6 +74,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     mayStillSee: options.mayStillSee,
     seenBy: options.seenBy,
     stillValid: options.stillValid,
+    endings: options.endings,
     contextFor: options.contextFor,
     log,
   });

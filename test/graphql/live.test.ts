@@ -17,6 +17,7 @@ beforeEach(async () => {
   live.rightsChecks.length = 0;
   live.blind.clear();
   live.expelled.clear();
+  live.gone.clear();
   live.revoked.clear();
   live.gate = Promise.resolve();
 });
@@ -85,7 +86,7 @@ const followBy =
     return follower;
   };
 
-const subscribed = (count: number) => until(() => server.feed.subscriptions.size === count, `${count} groups`);
+const subscribed = (count: number) => until(() => server.feed.followed === count, `${count} groups`);
 const joined = (count: number) => until(() => server.mount.subscribers() === count, `${count} subscribers`);
 
 describe.each(['sse', 'ws'] as const)('over %s', (transport) => {
@@ -125,7 +126,7 @@ describe.each(['sse', 'ws'] as const)('over %s', (transport) => {
     ]);
     follower.stop();
     const again = follow(SHARED, { p: 1, after: follower.cursor() });
-    await until(() => server.feed.subscriptions.size === 1, 'the second');
+    await until(() => server.feed.followed === 1, 'the second');
     server.feed.emit(1, 'last');
     await until(() => again.texts().length > 0, 'a payload');
     expect(again.texts()).toEqual(['last']);
@@ -161,6 +162,20 @@ describe.each(['sse', 'ws'] as const)('over %s', (transport) => {
     await until(() => two.ended !== null, 'the end');
     expect([two.ended, two.texts()]).toEqual(['complete', ['for both']]);
     expect(one.texts()).toEqual(['hidden from two', 'for both', 'gone']);
+  });
+
+  it('ends for everyone when its project is gone, after the events before', async () => {
+    const [one, two] = [follow(SHARED, { p: 1 }, 'user-1'), follow(SHARED, { p: 2 }, 'user-1')];
+    await joined(2);
+    server.feed.emit(1, 'the last');
+    // Nothing is hidden, and the project cannot be opened any more.
+    live.gone.add(1);
+    server.feed.emit(1, null, 'thing.gone');
+    await until(() => one.ended !== null, 'the end');
+    expect([one.ended, one.texts()]).toEqual(['complete', ['the last']]);
+    server.feed.emit(2, 'still there');
+    await until(() => two.texts().length === 1, 'a payload');
+    expect(two.ended).toBeNull();
   });
 
   it('ends for viewers who could no longer authenticate, even if the topic is open to anyone', async () => {

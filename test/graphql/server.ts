@@ -24,6 +24,11 @@ class FakeFeed implements EventFeed {
 
   head = (): number => this.events.length;
 
+  /** The number of subscriptions to `thing.changed`. */
+  get followed(): number {
+    return [...this.subscriptions].filter(({ filter }) => filter.kinds?.has('thing.changed')).length;
+  }
+
   subscribe(filter: LiveFilter, onEvent: (event: EventRow) => void): () => void {
     const subscription = { filter, onEvent };
     this.subscriptions.add(subscription);
@@ -41,12 +46,12 @@ class FakeFeed implements EventFeed {
     }
   }
 
-  emit(project_id: number, payload: unknown): EventRow {
+  emit(project_id: number, payload: unknown, kind = 'thing.changed'): EventRow {
     const position = this.events.length + 1;
     const event: EventRow = {
       id: position + 1_000,
       position,
-      kind: 'thing.changed',
+      kind,
       actor_id: 1,
       subject_type: 'Thing',
       subject_id: 1,
@@ -93,6 +98,8 @@ export const live = {
   gate: Promise.resolve(),
   blind: new Set<number>(),
   expelled: new Set<number>(),
+  /** Projects that do not exist any more. */
+  gone: new Set<number>(),
   revoked: new Set<number>(),
 };
 
@@ -103,7 +110,8 @@ const declare = (name: string, type: typeof SharedChange) =>
     open: async (ctx, { project }) => {
       live.opened++;
       await live.gate;
-      if (project === 404 || live.expelled.has(ctx.actor.userId ?? 0)) throw notFound('Project');
+      if (project === 404 || live.gone.has(project) || live.expelled.has(ctx.actor.userId ?? 0))
+        throw notFound('Project');
       return { kinds: new Set(['thing.changed']), project_id: project };
     },
     resolve: async (event, _args, ctx) => {
@@ -153,6 +161,7 @@ export const startServer = async () => {
       live.validityChecks.push(viewers.length);
       return new Set([...viewers.keys()].filter((index) => !live.revoked.has(viewers[index]?.userId ?? 0)));
     },
+    endings: new Set(['thing.gone']),
     graphiqlEnabled: async () => settings.graphiql,
     csrfTokenOf: ({ cookie }) => cookie ?? null,
     limits: readConfig([], {}),

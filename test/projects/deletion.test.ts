@@ -214,3 +214,28 @@ it('deletes at once if the delay is off, and frees the path', async () => {
     await period(7);
   }
 });
+
+it('ends the subscriptions to what was in the project, also those of its owner', async () => {
+  await period(0);
+  const owner = await app().make.user();
+  const client = app().as(owner);
+  const group = await app().make.group({}, owner);
+  const project = await app().make.project({ namespace_id: group.id }, owner);
+  const stream = async (query: string) =>
+    fetch(`${app().url}/api/graphql`, {
+      method: 'POST',
+      headers: { ...(await client.headers()), 'content-type': 'application/json', accept: 'text/event-stream' },
+      body: JSON.stringify({ query }),
+    });
+  // The headers arrive when the subscription has begun.
+  const ofProject = await stream(
+    `subscription { ciPipelineStatusesUpdated(projectId: "gid://gitlab/Project/${project.id}") { id } }`,
+  );
+  const everything = await stream(`subscription { events(scope: { groupPath: "${group.full_path}" }) { kind } }`);
+  expect((await client.delete(`/projects/${project.id}`)).status).toBe(202);
+  expect(await ofProject.text()).toContain('event: complete');
+  expect((await client.delete(`/groups/${group.id}`)).status).toBe(202);
+  const text = await everything.text();
+  expect(text).toContain('project.deleted');
+  expect(text).toContain('event: complete');
+});
