@@ -142,19 +142,23 @@ export const button = (text: string, { kind = 'primary', name, value, label }: B
 export const notice = (kind: 'done' | 'warning' | 'error', text: string): string =>
   html`<p class="notice ${kind}" role="${kind === 'error' ? 'alert' : 'status'}">${text}</p>`;
 
-/** Returns the list of form errors, each with a link to its field, or an empty string. `labels` name the fields. */
+/**
+ * Returns the list of form errors, each with a link to its field, or an empty string. `labels` name the fields. An error
+ * that several fields share is listed once.
+ */
 export const errorSummary = (errors: FormErrors, labels: Readonly<Record<string, string>> = {}): string => {
-  const items = Object.entries(errors).flatMap(([name, problems]) =>
-    problems.map((problem) =>
-      name in labels
-        ? html`<li><a href="#${name}">${sentence(labels[name] ?? name, [problem])}</a></li>`
-        : html`<li>${name === 'base' ? problem : sentence(name, [problem])}</li>`,
-    ),
-  );
-  if (items.length === 0) return '';
+  const items = new Map<string, string>();
+  for (const [name, problems] of Object.entries(errors)) {
+    for (const problem of problems) {
+      const text = name === 'base' ? problem : sentence(labels[name] ?? name, [problem]);
+      if (items.has(text)) continue;
+      items.set(text, name in labels ? html`<li><a href="#${name}">${text}</a></li>` : html`<li>${text}</li>`);
+    }
+  }
+  if (items.size === 0) return '';
   return html`<div class="notice error" role="alert" tabindex="-1">
 <h2>That did not work</h2>
-<ul>!${items.join('\n')}</ul>
+<ul>!${[...items.values()].join('\n')}</ul>
 </div>`;
 };
 

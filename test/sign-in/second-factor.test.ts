@@ -46,7 +46,7 @@ describe('the second step of signing in', () => {
     await again.follow();
     expect(await again.submit(STEP, { code: used })).toMatchObject({
       status: 422,
-      text: expect.stringContaining('This code is wrong.'),
+      html: expect.stringContaining('<p class="error" id="code-error">This code is wrong.</p>'),
     });
   });
 

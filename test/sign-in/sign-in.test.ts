@@ -77,6 +77,10 @@ describe('signing in', () => {
     const wrong = await person.signIn(user.username, 'wrong');
     const unknown = await person.signIn('nobody-has-this-name', 'wrong');
     expect(wrong).toMatchObject({ status: 422, text: expect.stringContaining('Invalid login or password.') });
+    // The message is at the field too.
+    expect(wrong.html).toContain('<a href="#password">Invalid login or password.</a>');
+    expect(wrong.html).toContain('<p class="error" id="password-error">Invalid login or password.</p>');
+    expect(wrong.html).toMatch(/<input [^>]*id="password"[^>]* aria-describedby="password-error" aria-invalid="true"/);
     expect(unknown.text.replace('nobody-has-this-name', '')).toBe(wrong.text.replace(user.username, ''));
     expect(person.page.html).not.toContain('value="wrong"');
     expect((await accountOf(user.id)).sign_in_count).toBe(0);

@@ -107,7 +107,14 @@ describe('enrolling', () => {
     ] as const) {
       const page = await send(visitor, 'enable', code, password);
       expect(page).toMatchObject({ status: 422 });
-      expect(page.text).toContain('The password or the code is wrong');
+      // Listed once, and shown at both fields.
+      expect(
+        page.html.match(/<li><a href="#current_password">The password or the code is wrong<\/a><\/li>/g),
+      ).toHaveLength(1);
+      for (const name of ['current_password', 'code']) {
+        expect(page.html).toContain(`<p class="error" id="${name}-error">The password or the code is wrong</p>`);
+      }
+      expect(page.html.match(/aria-invalid="true"/g)).toHaveLength(2);
     }
     expect(await accountOf(user)).toMatchObject({ two_factor_enabled: false, otp_used_step: null });
     expect(await eventsAbout(user)).toEqual([]);

@@ -168,6 +168,8 @@ const requireInForce = async (tx: Tx, userId: number): Promise<void> => {
   if (!two_factor_enabled) throw invalid({ base: ['Two-factor authentication is not enabled'] });
 };
 
+const WRONG = 'The password or the code is wrong';
+
 /**
  * Runs a change that the caller's password and the check inside `change` allow. `change` returns null for a wrong code.
  * Failures of both kinds count against the account, and the error does not reveal which one was wrong.
@@ -188,7 +190,7 @@ export const proven = async <T>(
     });
   } catch (error) {
     const refused = error instanceof DomainError && error.code === 'unauthenticated';
-    throw refused ? invalid({ base: ['The password or the code is wrong'] }) : error;
+    throw refused ? invalid({ current_password: [WRONG], code: [WRONG] }) : error;
   }
   if (done === null) throw new Error('A proven change returned no result');
   return done;

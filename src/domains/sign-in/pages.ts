@@ -53,7 +53,8 @@ export const signInPages: readonly Page[] = [
       try {
         return lead(visit, await signIn(ctx, { login: login.trim(), password }), returnTo);
       } catch (error) {
-        return showSignIn(ctx, visit, { login, returnTo, ...refusalOf(error, 'Invalid login or password.') });
+        const refusal = refusalOf(error, { password: ['Invalid login or password.'] });
+        return showSignIn(ctx, visit, { login, returnTo, ...refusal });
       }
     },
   }),
@@ -77,7 +78,7 @@ export const signInPages: readonly Page[] = [
         const step = await signInBySecondFactor(ctx, pending, code);
         return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
-        return showSecondFactor(visit, { returnTo, ...refusalOf(error, 'This code is wrong.') });
+        return showSecondFactor(visit, { returnTo, ...refusalOf(error, { code: ['This code is wrong.'] }) });
       }
     },
   }),
@@ -105,7 +106,7 @@ export const signInPages: readonly Page[] = [
         const step = await signInWithNewPassword(ctx, pending, typed.password);
         return step === null ? begin(visit, returnTo) : lead(visit, step, returnTo);
       } catch (error) {
-        return showNewPassword(ctx, visit, { returnTo, ...refusalOf(error, 'That did not work.') });
+        return showNewPassword(ctx, visit, { returnTo, ...refusalOf(error) });
       }
     },
   }),
@@ -191,9 +192,10 @@ const showSecondFactor = (visit: Visit, { returnTo, errors, status, headers }: S
     autocomplete: 'one-time-code',
     required: true,
     autofocus: true,
+    errors,
   })}
 !${button('Verify')}`;
-  const body = html`!${errorSummary(errors)}
+  const body = html`!${errorSummary(errors, { code: 'Code' })}
 !${form(visit, SECOND_FACTOR, fields)}
 <p class="aside"><a href="${withReturn(SIGN_IN, returnTo)}">Sign in as another user</a></p>`;
   const page = layout({ title: 'Confirm your identity', visit, body });

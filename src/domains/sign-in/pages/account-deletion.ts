@@ -5,7 +5,7 @@ import { type Page, type PageResponse, page } from '#pages/page.ts';
 import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { DELETION_DISABLED, deleteOwnAccount } from '../account-deletion.ts';
-import { proof, proofFields } from './password-fields.ts';
+import { PROOF_LABELS, proof, proofFields } from './password-fields.ts';
 import { answer, type Refusal, refusalOf } from './refusals.ts';
 
 export const ACCOUNT = '/-/user_settings/account';
@@ -26,7 +26,7 @@ export const accountDeletionPages: readonly Page[] = [
       try {
         await deleteOwnAccount(ctx, { password, code });
       } catch (error) {
-        return showDeletion(ctx, visit, refusalOf(error, 'The password or the code is wrong'));
+        return showDeletion(ctx, visit, refusalOf(error));
       }
       visit.clearSessionCookie();
       return visit.redirect('/users/sign_in', { notice: 'Your account was deleted.' });
@@ -41,10 +41,10 @@ const showDeletion = async (
 ): Promise<PageResponse> => {
   const { allow_account_deletion: allowed } = await getSettings(ctx);
   const { two_factor_enabled: twoFactor } = await getCurrentUser(ctx);
-  const fields = html`!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', code: twoFactor })}
+  const fields = html`!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', code: twoFactor, errors })}
 !${button('Delete my account', { kind: 'danger' })}`;
   const body = allowed
-    ? html`!${errorSummary(errors)}
+    ? html`!${errorSummary(errors, PROOF_LABELS)}
 <p>This deletes your account, your personal projects, your tokens and your applications. It cannot be undone. What you wrote in other projects stays, under the name of a ghost user.</p>
 !${form(visit, ACCOUNT, fields)}
 <p class="aside">If you have no password here, <a href="/users/password/new">set one by mail</a>.</p>`

@@ -5,7 +5,7 @@ import type { Visit } from '#pages/visit.ts';
 import type { Context } from '#platform/context.ts';
 import { text } from '#rest/params.ts';
 import { ADMIN_MODE_HOURS, enterAdminMode, getAdminModeToEnter, leaveAdminMode } from '../admin-mode.ts';
-import { proof, proofFields } from './password-fields.ts';
+import { PROOF_LABELS, proof, proofFields } from './password-fields.ts';
 import { answer, type Refusal, refusalOf } from './refusals.ts';
 import { leadsAway, returnField } from './return-to.ts';
 
@@ -32,7 +32,7 @@ export const adminModePages: readonly Page[] = [
       try {
         visit.setSessionCookie(await enterAdminMode(ctx, { password, code }));
       } catch (error) {
-        return showEnter(ctx, visit, returnTo, refusalOf(error, 'The password or the code is wrong'));
+        return showEnter(ctx, visit, returnTo, refusalOf(error));
       }
       return visit.redirect(localPath(returnTo) ?? '/', { notice: 'You are in admin mode.' });
     },
@@ -57,10 +57,10 @@ const showEnter = async (
   const { entered, twoFactor } = await getAdminModeToEnter(ctx);
   if (entered) return visit.redirect(localPath(returnTo) ?? '/');
   const fields = html`!${returnField(returnTo)}
-!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', code: twoFactor })}
+!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', code: twoFactor, errors })}
 !${button('Enter admin mode')}`;
   const body = html`<p>Until you enter admin mode you work with your own roles only. It ends after ${String(ADMIN_MODE_HOURS)} hours, when you leave it, and when you sign out.</p>
-!${errorSummary(errors)}
+!${errorSummary(errors, PROOF_LABELS)}
 !${form(visit, SESSION, fields)}
 <p class="aside">If you have no password here, <a href="/users/password/new">set one by mail</a>.</p>`;
   const page = layout({ title: 'Admin mode', visit, body });

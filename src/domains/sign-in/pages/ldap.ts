@@ -42,7 +42,7 @@ export const ldapPages: readonly Page[] = [
       try {
         return lead(visit, await signInByLdap(ctx, provider, { login: username.trim(), password }), returnTo);
       } catch (error) {
-        const refusal = refusalOf(error, 'Invalid user name or password.');
+        const refusal = refusalOf(error, { password: ['Invalid user name or password.'] });
         return showLdap(ctx, visit, { provider, username, returnTo, ...refusal });
       }
     },

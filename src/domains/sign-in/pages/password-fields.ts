@@ -41,17 +41,36 @@ export const newPasswordFields = (least: number, errors: FormErrors): string =>
 /** The input of a form that asks for the password, and for a code if the account has a second factor. */
 export const proof = { current_password: text().default(''), code: text({ max: 100 }).default('') };
 
+export const PROOF_LABELS = { current_password: 'Your password', code: 'Code' };
+
+interface ProofFields {
+  readonly hint: string;
+  readonly code?: boolean;
+  readonly errors: FormErrors;
+}
+
 /** Returns the fields for the password and, unless `code` is false, the code with this hint. */
-export const proofFields = ({ hint, code = true }: { readonly hint: string; readonly code?: boolean }): string =>
+export const proofFields = ({ hint, code = true, errors }: ProofFields): string =>
   [
     field({
       name: 'current_password',
-      label: 'Your password',
+      label: PROOF_LABELS.current_password,
       type: 'password',
       autocomplete: 'current-password',
       required: true,
+      errors,
     }),
     ...(code
-      ? [field({ name: 'code', label: 'Code', autocomplete: 'one-time-code', hint, required: true, maxlength: 100 })]
+      ? [
+          field({
+            name: 'code',
+            label: PROOF_LABELS.code,
+            autocomplete: 'one-time-code',
+            hint,
+            required: true,
+            maxlength: 100,
+            errors,
+          }),
+        ]
       : []),
   ].join('\n');

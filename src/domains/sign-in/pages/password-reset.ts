@@ -46,7 +46,7 @@ export const passwordResetPages: readonly Page[] = [
       try {
         await resetPassword(ctx, token, typed.password);
       } catch (error) {
-        return showSet(ctx, visit, token, refusalOf(error, 'That did not work.'));
+        return showSet(ctx, visit, token, refusalOf(error));
       }
       // The reset may have ended the session of this browser.
       visit.clearSessionCookie();

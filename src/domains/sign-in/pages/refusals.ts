@@ -8,13 +8,17 @@ export interface Refusal {
 }
 
 /**
- * Returns what to show beside the form. Throws errors on that the user cannot fix. `wrong` and `tooMany` are sentences
- * for a refused credential and for a rate limit.
+ * Returns what to show beside the form. Throws errors on that the user cannot fix. `wrong` has a sentence for a refused
+ * credential, with the fields that may be wrong, and `tooMany` is one for a rate limit.
  */
-export const refusalOf = (error: unknown, wrong: string, tooMany = 'There were too many failed attempts.'): Refusal => {
+export const refusalOf = (
+  error: unknown,
+  wrong: FormErrors = { base: ['That did not work.'] },
+  tooMany = 'There were too many failed attempts.',
+): Refusal => {
   if (!(error instanceof DomainError)) throw error;
   const { code, message, details } = error;
-  if (code === 'unauthenticated') return { status: 422, errors: { base: [wrong] } };
+  if (code === 'unauthenticated') return { status: 422, errors: wrong };
   if (code === 'invalid') return { status: 422, errors: details.fields ?? { base: [message] } };
   if (code === 'conflict') return { status: 409, errors: { base: [message] } };
   if (code === 'forbidden') return { status: 403, errors: { base: [message.replace(/^403 Forbidden - /, '')] } };

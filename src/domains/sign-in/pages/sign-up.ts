@@ -88,8 +88,7 @@ const WAITS = 'An administrator must approve it before you can sign in. You will
 const LABELS = { name: 'Name', username: 'User name', email: 'E-mail address', password: 'Password' };
 const CONFIRM_LABELS = { ...LABELS, ...PASSWORD_LABELS };
 
-const refused = (error: unknown): Refusal =>
-  refusalOf(error, 'That did not work.', 'There were too many registrations.');
+const refused = (error: unknown): Refusal => refusalOf(error, undefined, 'There were too many registrations.');
 
 interface ConfirmForm extends Refusal {
   /** The name that the person entered instead of the one they registered. */

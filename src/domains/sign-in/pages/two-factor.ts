@@ -11,7 +11,7 @@ import {
   regenerateRecoveryCodes,
   secondFactorDemand,
 } from '../enrolment.ts';
-import { proof, proofFields } from './password-fields.ts';
+import { PROOF_LABELS, proof, proofFields } from './password-fields.ts';
 import { answer, type Refusal, refusalOf } from './refusals.ts';
 
 export const TWO_FACTOR = '/-/user_settings/two_factor';
@@ -37,7 +37,7 @@ export const twoFactorPages: readonly Page[] = [
         const run = change === 'enable' ? enableTwoFactor : regenerateRecoveryCodes;
         return showRecoveryCodes(visit, await run(ctx, { password, code }));
       } catch (error) {
-        return showTwoFactor(ctx, visit, refusalOf(error, 'The password or the code is wrong'));
+        return showTwoFactor(ctx, visit, refusalOf(error));
       }
     },
   }),
@@ -74,7 +74,7 @@ const enrolment = (
   visit: Visit,
   { secret, uri, picture, demand, errors }: Enrolment,
 ): string => html`!${demand === null ? '' : notice('warning', demandInWords(demand))}
-!${errorSummary(errors)}
+!${errorSummary(errors, PROOF_LABELS)}
 <p>With a second factor, sign-in requires a code from an authenticator app in addition to your password.</p>
 <ol>
 <li>Scan the QR code with your app, <a href="${uri}">open it on this device</a>, or type the key.</li>
@@ -85,7 +85,7 @@ const enrolment = (
 !${form(
   visit,
   TWO_FACTOR,
-  html`!${proofFields({ hint: 'Six digits from your authenticator.' })}
+  html`!${proofFields({ hint: 'Six digits from your authenticator.', errors })}
 !${button('Enable', { name: 'change', value: 'enable' })}`,
 )}`;
 
@@ -94,14 +94,14 @@ const demandInWords = ({ graceUntil }: Demand): string =>
     ? 'This hub requires a second factor. Enable it to continue.'
     : `This hub requires a second factor. Enable it before ${graceUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`;
 
-const inForce = (visit: Visit, left: number, errors: FormErrors): string => html`!${errorSummary(errors)}
+const inForce = (visit: Visit, left: number, errors: FormErrors): string => html`!${errorSummary(errors, PROOF_LABELS)}
 <p>Two-factor authentication is enabled. Sign-in requires a code from your authenticator.</p>
 <p>!${html`${left === 1 ? 'One recovery code is' : `${left} recovery codes are`} left.`} Each one signs you in once when you do not have your authenticator.</p>
 <h2>Change it</h2>
 !${form(
   visit,
   TWO_FACTOR,
-  html`!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.' })}
+  html`!${proofFields({ hint: 'Six digits from your authenticator, or a recovery code.', errors })}
 !${button('Create new recovery codes', { kind: 'plain', name: 'change', value: 'regenerate' })}
 !${button('Disable', { kind: 'danger', name: 'change', value: 'disable' })}`,
 )}`;
