@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { defineJob } from '#platform/jobs.ts';
+import { DAY_MS } from '#platform/values/units.ts';
 import { sweepUploads } from '#rest/upload.ts';
-
-const DAY_MS = 86_400_000;
 
 /**
  * The job `storage.sweep`: removes files that killed processes left in storage. Keeps uploads that an import still

@@ -1,6 +1,6 @@
 import { networkOf } from '#platform/caller/network.ts';
+import { MIB } from '#platform/values/units.ts';
 
-const MIB = 1024 * 1024;
 const PER_ADDRESS = 8 * MIB;
 const IN_ALL = 32 * MIB;
 

@@ -1,5 +1,6 @@
 import { networkOf } from '#platform/caller/network.ts';
 import type { Config } from '#platform/config/config.ts';
+import { MIB } from '#platform/values/units.ts';
 
 export type LiveLimits = Pick<
   Config,
@@ -41,7 +42,6 @@ export interface NewSubscription {
   readonly ownBytes: number;
 }
 
-const MIB = 1024 * 1024;
 /** Operations that may start at once. Each authenticates against the database, and other requests need it too. */
 const TURNS_PER_USER = 8;
 const TURNS_PER_ADDRESS = 16;

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '#platform/values/units.ts';
 import type { IngestKey } from './keys.ts';
 import { Refusal } from './refusal.ts';
 
@@ -30,7 +31,6 @@ interface Admitted extends IngestKey {
   readonly category: Category;
 }
 
-const MINUTE_MS = 60_000;
 const CATEGORIES: Readonly<Record<Category, string>> = { events: 'error;default', others: 'session;feedback' };
 
 /**

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { DAY_MS } from '#platform/values/units.ts';
 
-const DAY_MS = 86_400_000;
 const FOLDERS = 256;
 const ASKED_AT_ONCE = 1_000;
 /** If more than this many are unknown, and more unknown than known, the database has lost data. */

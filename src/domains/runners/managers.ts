@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
+import { MINUTE_MS } from '#platform/values/units.ts';
 import { generationOf } from './tokens.ts';
 
 /** The facts that a runner sends about itself with each request for a job. */
@@ -25,8 +26,6 @@ interface Contact {
 }
 
 const contacts = defineCache<string, Contact>({ name: 'runner contacts', limit: 20_000 });
-
-const MINUTE_MS = 60_000;
 
 /**
  * Returns the id of the runner's manager, which is created at its first contact. The time of the contact is stored

@@ -6,6 +6,7 @@ import type { Context } from '#platform/context.ts';
 import { dropPartitions, ensurePartitions } from '#platform/db/partitions.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { claimKeys, dropKeys, reserveKeys } from '#platform/storage/removals.ts';
+import { DAY_MS, HOUR_MS } from '#platform/values/units.ts';
 import { TRACE_CHUNKS } from './commands.ts';
 import { readTrace } from './queries.ts';
 
@@ -58,9 +59,6 @@ const archive = async (ctx: Context, { job_id, project_id, size }: EndedTrace): 
   });
   if (!isArchived) await dropKeys(ctx, [key]);
 };
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 /**
  * The job `traces.prune` prepares the partition of the next day, and drops those of former days once all of their traces

@@ -13,6 +13,7 @@ import {
 import { getSettings } from '#domains/settings/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
+import { HOUR_MS } from '#platform/values/units.ts';
 import { uploadCreated, uploadDeleted } from './events.ts';
 import { dropUnclaimed } from './jobs.ts';
 import { type Address, containerId, safeName, uploadFolder } from './model.ts';
@@ -30,7 +31,6 @@ export const maxAttachmentBytes = async (ctx: Context): Promise<number | null> =
   return mebibytes === 0 ? null : mebibytes * 1024 * 1024;
 };
 
-const HOUR_MS = 3_600_000;
 const SECRET_BYTES = 20;
 
 /**

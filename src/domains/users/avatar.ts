@@ -7,11 +7,10 @@ import { removeFiles } from '#platform/files/remove-files.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { randomToken } from '#platform/secrets.ts';
 import type { OpenFile } from '#platform/storage/storage.ts';
+import { HOUR_MS } from '#platform/values/units.ts';
 
 /** In bytes (specification 2 §8). */
 export const MAX_AVATAR_BYTES = 200 * 1024;
-
-const HOUR_MS = 3_600_000;
 
 /**
  * Stores a picture for a user, group, project or topic and returns its key, for `avatar_key`. The file name in the key

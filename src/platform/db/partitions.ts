@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { defineCache } from '../cache.ts';
 import type { Context } from '../context.ts';
+import { DAY_MS } from '../values/units.ts';
 
 /** A table partitioned by a time column. Rows go by dropping partitions, which costs the same for any number of rows. */
 export interface PartitionedTable {
@@ -11,7 +12,6 @@ export interface PartitionedTable {
   readonly options?: string;
 }
 
-const DAY_MS = 86_400_000;
 const WEEK_MS = 7 * DAY_MS;
 
 /** The partitions that are known to exist. */

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import type { Context } from '../context.ts';
 import { dropPartition } from '../db/partitions.ts';
 import { defineJob, type JobDefinition } from '../jobs.ts';
+import { DAY_MS } from '../values/units.ts';
 import { POSITIONS_PER_RANGE } from './ranges.ts';
 
-const DAY_MS = 86_400_000;
 /** A new range begins after this part of the time that events are kept. Events go at most so much later. */
 const RANGES_KEPT = 8;
 

@@ -3,11 +3,11 @@ import { z } from 'zod';
 import type { Context } from '#platform/context.ts';
 import { dropPartitions, ensurePartitions } from '#platform/db/partitions.ts';
 import { defineJob } from '#platform/jobs.ts';
+import { DAY_MS } from '#platform/values/units.ts';
 import { ERROR_EVENTS } from './partitions.ts';
 
 /** Events and hourly counts are kept for so many days (specification 1 §8). */
 const RETENTION_DAYS = 90;
-const DAY_MS = 86_400_000;
 const BATCH = 5_000;
 
 /**

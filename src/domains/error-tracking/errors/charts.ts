@@ -1,14 +1,12 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
+import { DAY_MS, HOUR_MS } from '#platform/values/units.ts';
 
 /** The number of events in a period that starts at `time`. */
 export interface Bar {
   readonly time: string;
   readonly count: number;
 }
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 interface Period {
   readonly unit: 'hour' | 'day';

@@ -1,7 +1,6 @@
 import type { Context } from '#platform/context.ts';
 import { ensurePartitions, type PartitionedTable } from '#platform/db/partitions.ts';
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from '#platform/values/units.ts';
 
 /**
  * The tables of deliveries, by the day on which a delivery was created. A delivery, its payload and its attempts go

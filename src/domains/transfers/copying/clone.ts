@@ -6,12 +6,12 @@ import type { Context } from '#platform/context.ts';
 import { GitError } from '#platform/git/git-error.ts';
 import { OutboundError } from '#platform/http-client/http-client.ts';
 import { decrypt } from '#platform/secrets.ts';
+import { MIB } from '#platform/values/units.ts';
 import { ByteProgress } from '../byte-progress.ts';
 import { type ImportRow, TransferError } from '../model.ts';
 import { finishCopy } from './finish.ts';
 import { openRemote } from './remote.ts';
 
-const MIB = 1024 * 1024;
 const TIMEOUT_MS = 2 * 60 * 60_000;
 
 /** Clones the repository from the import's `source_url`. It has no checkpoint, so after a crash it starts over. */

@@ -1,9 +1,9 @@
 import type { Settings } from '#domains/settings/registry.ts';
 import type { ResponseHeaders } from '#platform/http-client/http-client.ts';
+import { MIB } from '#platform/values/units.ts';
 import { ARCHIVE_TYPE } from '../model.ts';
 import type { ArchiveSource } from './source.ts';
 
-const MIB = 1024 * 1024;
 /** The limit of specification 1 §4.1, whatever the settings allow. */
 const MAX_REMOTE_MIB = 10 * 1024;
 

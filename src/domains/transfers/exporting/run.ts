@@ -14,6 +14,7 @@ import { DomainError } from '#platform/errors.ts';
 import { removeFiles } from '#platform/files/remove-files.ts';
 import type { JobRun } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
+import { MIB } from '#platform/values/units.ts';
 import { emitExport } from '../emit-progress.ts';
 import { exportFailed, exportFinished, exportProgressed } from '../events.ts';
 import {
@@ -196,8 +197,6 @@ const readerOf = async (ctx: Context, row: ExportRow, project: ProjectRow): Prom
   const isMaintainer = (await usersWithGroupLevel(ctx, project.namespace_id, [userId], MAINTAINER)).has(userId);
   return { isAdministrator, groupIds: kind === 'group' && (isAdministrator || isMaintainer) ? traversal_ids : [] };
 };
-
-const MIB = 1024 * 1024;
 
 /** Updates the row with the progress and emits events at a limited rate. */
 class Tracker {

@@ -8,6 +8,7 @@ import { parseArchiveJson } from '#platform/archive/safe-json.ts';
 import { type Spool, spool } from '#platform/archive/spool.ts';
 import type { Context } from '#platform/context.ts';
 import { isObject } from '#platform/values/json.ts';
+import { MIB } from '#platform/values/units.ts';
 import { isTaken } from '../archive-files.ts';
 import { ARCHIVE_VERSION, TransferError } from '../model.ts';
 import type { Json } from '../relations/columns.ts';
@@ -62,7 +63,6 @@ const IGNORED = new Set(['user_contributions']);
 /** They say where the archive comes from. */
 const IGNORED_FILES = new Set(['GITLAB_VERSION', 'GITLAB_REVISION', 'project.bundle']);
 const MAX_UNKNOWN = 50;
-const MIB = 1024 * 1024;
 const MAX_ENTRIES = 200_000;
 const MAX_PROJECT_BYTES = 4 * MIB;
 const RELATION = /^tree\/project\/([a-z_]{1,64})\.ndjson$/;

@@ -4,6 +4,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { readPage } from '#platform/paging.ts';
 import { isoTime } from '#platform/time.ts';
+import { MIB } from '#platform/values/units.ts';
 import { fileUpload, idOrPath, oneOf, text } from '#rest/params.ts';
 import { listRoute, route } from '#rest/route.ts';
 import { scheduleRelationImport } from '../relation-imports/commands.ts';
@@ -11,7 +12,6 @@ import { IMPORTABLE_RELATIONS, RELATION_IMPORT_STATUSES, type RelationImportRow 
 import { listRelationImports } from '../relation-imports/queries.ts';
 
 const tag = 'Exports and imports';
-const MIB = 1024 * 1024;
 
 /** The size limit of uploaded archives. */
 export const uploadedArchive = {
