@@ -34,11 +34,15 @@ const dispatch = (...webhookIds: number[]) => {
   const settled: string[] = [];
   const released: string[] = [];
   const slow = new Set<number>();
+  const doubts = { count: 0 };
   const batch = new FirstAttempts(
     {
       record: (attempt) => recorded.push(attempt),
       settle: (attempts) => settled.push(...attempts.map(({ deliveryId }) => deliveryId)),
       release: (ids) => released.push(...ids),
+      doubt: () => {
+        doubts.count++;
+      },
       isSlow: (webhookId) => slow.has(webhookId),
       onPace: (webhookIds, isSlow) => {
         for (const id of webhookIds) isSlow ? slow.add(id) : slow.delete(id);
@@ -46,7 +50,7 @@ const dispatch = (...webhookIds: number[]) => {
     },
     webhookIds.map((webhook_id) => ({ id: String(webhook_id), webhook_id })),
   );
-  return { batch, recorded, settled, released, slow };
+  return { batch, recorded, settled, released, slow, doubts };
 };
 
 describe('the first attempts of a dispatch', () => {
@@ -92,13 +96,14 @@ describe('the first attempts of a dispatch', () => {
     expect(released).toEqual(['1', '2']);
   });
 
-  it('are forgotten if the dispatch is rolled back', () => {
-    const { batch, recorded, settled } = dispatch(1, 2, 3);
+  it('are forgotten if the dispatch is rolled back, and looked for, because it may have been committed', () => {
+    const { batch, recorded, settled, doubts } = dispatch(1, 2, 3);
     batch.end(ended('1', 1));
     batch.end(ended('2', 2, false));
     batch.take('1');
     batch.rollBack();
     expect(batch.isVoid).toBe(true);
+    expect(doubts.count).toBe(1);
     expect(settled.sort()).toEqual(['1', '2']);
     batch.end(ended('3', 3));
     expect(recorded).toEqual([]);

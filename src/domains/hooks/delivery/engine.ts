@@ -51,6 +51,8 @@ export interface DeliveryEngine {
 /** The poll finds due retries and probes, and makes up for lost notifications. */
 const POLL_MS = 1_000;
 const RECONCILE_MS = 15_000;
+/** Longer than deliveries are left alone that this process may be about to send (`releaseLost`). */
+const IN_DOUBT_MS = 12_000;
 const MAX_IN_MEMORY = 2_048;
 const CLAIM_AT_ONCE = 512;
 const PROBES_AT_ONCE = 64;
@@ -91,6 +93,8 @@ class Engine implements DeliveryEngine {
   readonly #slowUntil = new Map<number, number>();
   #probeAt = 0;
   #reconcileAt = 0;
+  /** Until then deliveries may be claimed without the knowledge of this process, because an answer was lost. */
+  #inDoubtUntil = 0;
   #paused = false;
   #stopping: Promise<void> | undefined;
 
@@ -115,7 +119,7 @@ class Engine implements DeliveryEngine {
       () => this.#take(),
       (error) => {
         // The claim may have succeeded although its answer was lost.
-        this.#reconcileAt = 0;
+        this.#doubt();
         this.#ctx.log.warn({ err: error }, 'could not claim deliveries; trying again');
       },
     );
@@ -214,7 +218,7 @@ class Engine implements DeliveryEngine {
     if (now >= this.#reconcileAt) {
       const lost = await releaseLost(this.#db, this.#services.processId, this.#lanes.ids());
       if (lost > 0) this.#ctx.log.warn({ deliveries: lost }, 'released deliveries that no process was sending');
-      this.#reconcileAt = now + RECONCILE_MS;
+      this.#reconcileAt = now + (now < this.#inDoubtUntil ? this.#pollMs : RECONCILE_MS);
     }
     const free = Math.min(CLAIM_AT_ONCE, MAX_IN_MEMORY - this.#lanes.size);
     if (free <= 0) return;
@@ -244,6 +248,7 @@ class Engine implements DeliveryEngine {
           this.#lanes.settle(attempts);
         },
         release: (ids) => this.#release(ids),
+        doubt: () => this.#doubt(),
         isSlow: (webhookId) => (this.#slowUntil.get(webhookId) ?? 0) > performance.now(),
         onPace: (webhookIds, isSlow) => {
           if (this.#slowUntil.size >= MAX_SLOW) this.#slowUntil.clear();
@@ -357,9 +362,15 @@ class Engine implements DeliveryEngine {
   async #releaseNow(ids: readonly string[]): Promise<void> {
     await releaseClaims(this.#db, this.#services.processId, ids).catch((error: unknown) => {
       // `releaseLost` releases them, here or in another process.
-      this.#reconcileAt = 0;
+      this.#doubt();
       this.#ctx.log.warn({ err: error, deliveries: ids.length }, 'could not release deliveries');
     });
+  }
+
+  /** Looks for lost deliveries at each poll for a while. */
+  #doubt(): void {
+    this.#reconcileAt = 0;
+    this.#inDoubtUntil = performance.now() + IN_DOUBT_MS;
   }
 
   #wakeIn(delayMs: number): void {

@@ -10,6 +10,8 @@ export interface FirstAttemptsOptions {
   readonly settle: (attempts: readonly Ended[]) => void;
   /** Releases deliveries that are in the database as claimed, and were not sent. */
   readonly release: (ids: readonly string[]) => void;
+  /** Called if the deliveries may be in the database as claimed, although dispatch failed. */
+  readonly doubt: () => void;
   /** Whether a receiver lately took too long to wait for. */
   readonly isSlow: (webhookId: number) => boolean;
   /** Called with hooks whose receivers take too long to wait for, and with those that do not. */
@@ -131,9 +133,13 @@ export class FirstAttempts {
     this.#ended.clear();
   }
 
-  /** The dispatch was rolled back, and will be repeated. */
+  /**
+   * The dispatch was rolled back, and will be repeated. If its connection was lost at the commit, its deliveries may be in
+   * the database all the same.
+   */
   rollBack(): void {
     this.#isVoid = true;
+    this.#options.doubt();
     this.#options.settle([...this.#recorded, ...this.#ended.values()]);
   }
 
