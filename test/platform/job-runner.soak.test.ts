@@ -153,6 +153,22 @@ describe('a job', () => {
     expect(await queued()).toMatchObject([{ attempts: 3, last_error: 'broken', locked_by: null, is_available: false }]);
   });
 
+  it('loses no attempt because the database is away', async () => {
+    let runs = 0;
+    const short = job(
+      'test.short',
+      async () => {
+        runs++;
+        if (runs < 3) throw new Error('Connection terminated unexpectedly');
+      },
+      { maxAttempts: 1 },
+    );
+    await start([short]);
+    await enqueue(short, [1]);
+    await until('it has succeeded', () => runs === 3);
+    await until('it is deleted', async () => (await queued()).length === 0);
+  });
+
   it('ends at once with a final error', async () => {
     let runs = 0;
     for (const long of [false, true]) {

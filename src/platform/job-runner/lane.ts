@@ -13,6 +13,7 @@ import {
 import type { Pool, PoolClient } from 'pg';
 import { type Services, systemActor } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
+import { isDatabaseAway } from '../db/failures.ts';
 import { type AnyJobDefinition, FinalJobError } from '../jobs.ts';
 import type { Logger } from '../log.ts';
 import { HeldJobs } from './held-jobs.ts';
@@ -50,6 +51,10 @@ const LOST_AFTER_MS = 10_000;
 const COMPLETED_WITHIN_MS = 5_000;
 /** Workers that failed to fetch jobs this many times in a row are replaced. */
 const MAX_FAILED_FETCHES = 5;
+/** A job that finds the database away loses no attempt, unless this happens so often that the job may be the cause. */
+const MAX_RETURNS = 50;
+const FIRST_RETURN_MS = 500;
+const LAST_RETURN_MS = 10_000;
 
 interface Workers {
   readonly owner: string;
@@ -308,6 +313,11 @@ export class Lane {
         await returnJobs(pool, { owner, only: [job.id] });
         log.info('job returned for a retry');
         finish('returned');
+      } else if (isDatabaseAway(error) && returnsOf(job, definition) < MAX_RETURNS) {
+        const delayMs = Math.min(FIRST_RETURN_MS * 2 ** returnsOf(job, definition), LAST_RETURN_MS);
+        await returnJobs(pool, { owner, only: [job.id], delayMs });
+        log.warn({ err: error }, 'the database was away; job returned for a retry');
+        finish('returned');
       } else if (error instanceof FinalJobError) {
         await failForGood(pool, owner, job.id);
         log.error({ err: error }, 'job failed permanently');
@@ -323,6 +333,9 @@ export class Lane {
     }
   }
 }
+
+/** How often the job was returned. Each time raises the number of its attempts. */
+const returnsOf = (job: Job, { maxAttempts }: AnyJobDefinition): number => Math.max(0, job.max_attempts - maxAttempts);
 
 const nextDelay = (delayMs: number): number => Math.min(delayMs * 2, MAX_RESTART_DELAY_MS);
 

@@ -64,27 +64,27 @@ export interface ReturnOptions {
   readonly only?: readonly string[];
   readonly except?: readonly string[];
   readonly lockedForMs?: number;
+  /** When they can be fetched again. At once by default. */
+  readonly delayMs?: number;
 }
 
-/**
- * Returns jobs that workers hold but will not run. They lose no attempt and can be fetched at once. Returns their
- * number.
- */
+/** Returns jobs that workers hold but will not run, or not to their end. They lose no attempt. Returns their number. */
 export const returnJobs = async (
   pool: Pool,
-  { owner, only, except = [], lockedForMs = 0 }: ReturnOptions,
+  { owner, only, except = [], lockedForMs = 0, delayMs = 0 }: ReturnOptions,
 ): Promise<number> => {
   const { rows } = await pool.query(
     `with returned as (
        update graphile_worker._private_jobs set
-         locked_by = null, locked_at = null, run_at = least(run_at, now()),
+         locked_by = null, locked_at = null,
+         run_at = case when $5::double precision > 0 then now() + make_interval(secs => $5) else least(run_at, now()) end,
          max_attempts = least(max_attempts + 1, ${MAX_SMALLINT}), updated_at = now()
        where starts_with(locked_by, $1) and ($2::bigint[] is null or id = any($2)) and id <> all($3::bigint[])
          and locked_at <= now() - make_interval(secs => $4)
        returning id
      )
      select id, ${WAKE_WORKERS} from returned`,
-    [owner, only ?? null, except, lockedForMs / 1_000],
+    [owner, only ?? null, except, lockedForMs / 1_000, delayMs / 1_000],
   );
   return rows.length;
 };
