@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { type Context, type Services, systemActor } from '#platform/context.ts';
 import { type CreateContext, createContextFactory } from '#platform/create-context.ts';
@@ -487,6 +487,44 @@ describe('a runner', () => {
     await enqueue(short, [0]);
     await until('the job to run', () => done.length > 0);
     expect(done).toEqual([0]);
+  });
+
+  it('recovers when the connection is cut that completes a long job', async () => {
+    const stray = vi.fn();
+    process.on('unhandledRejection', stray);
+    const held = Promise.withResolvers<void>();
+    const done: number[] = [];
+    const long = job(
+      'test.long',
+      async (_ctx, { n }) => {
+        done.push(n);
+        await held.promise;
+      },
+      { long: true },
+    );
+    const runner = await start([long]);
+    await enqueue(long, [1]);
+    await until('the job to run', () => done.length === 1);
+    const holder = await services.pool.connect();
+    try {
+      await holder.query('begin; select from graphile_worker._private_jobs for update');
+      held.resolve();
+      await until('its completion to be cut', async () => {
+        const { rows } = await services.pool.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name = 'millrace jobs' and wait_event_type = 'Lock'`,
+        );
+        return rows.length > 0;
+      });
+    } finally {
+      await holder.query('rollback');
+      holder.release();
+    }
+    await enqueue(long, [2]);
+    await until('the next job to run', () => done.includes(2));
+    await runner.drain();
+    process.off('unhandledRejection', stray);
+    expect(stray).not.toHaveBeenCalled();
   });
 
   it('leaves no workers behind if it pauses and goes on while it starts new ones', async () => {

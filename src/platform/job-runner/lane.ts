@@ -29,7 +29,7 @@ export interface LaneOptions {
   readonly crons: ParsedCronItem[];
   readonly concurrency: number;
   /**
-   * Fetches and completes jobs in batches. For short jobs this gives twelve times the rate. Unsuitable for long jobs,
+   * Fetches jobs in batches. For short jobs this gives twelve times the rate. Unsuitable for long jobs,
    * which would be fetched and then wait.
    */
   readonly batched: boolean;
@@ -150,9 +150,11 @@ export class Lane {
       taskList,
       parsedCronItems: crons,
       preset: {
-        worker: batched
-          ? { localQueue: { size: concurrency * 4, ttl: POLL_MS }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
-          : {},
+        worker: {
+          // Without batches, graphile-worker 0.18 does not wait for these statements, nor catch their failures.
+          ...{ completeJobBatchDelay: 0, failJobBatchDelay: 0 },
+          ...(batched ? { localQueue: { size: concurrency * 4, ttl: POLL_MS } } : {}),
+        },
       },
     });
     const release = () => {
