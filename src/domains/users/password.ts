@@ -26,13 +26,23 @@ export const hashPassword = (password: string): Promise<string> => limited(() =>
  */
 export const verifyPassword = async (digest: string | null, password: string): Promise<boolean> => {
   const given = password.slice(0, MAX_PASSWORD_LENGTH + 1);
-  decoy ??= hashPassword(randomToken());
+  const decoy = decoyDigest();
   const compared = digest ?? (await decoy);
   const same = await limited(() => verify(compared, given));
   return same && digest !== null;
 };
 
-let decoy: Promise<string> | null = null;
+let madeDecoy: Promise<string> | null = null;
+
+/** Made once. If the queue is full then, the next caller makes it. */
+const decoyDigest = (): Promise<string> => {
+  const made = madeDecoy ?? hashPassword(randomToken());
+  madeDecoy = made;
+  made.catch(() => {
+    madeDecoy = null;
+  });
+  return made;
+};
 
 const limited = async <T>(run: () => Promise<T>): Promise<T> => {
   if (running >= MAX_RUNNING) {
