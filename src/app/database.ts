@@ -1,8 +1,10 @@
-import { mkdir } from 'node:fs/promises';
+import { access, constants, mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import pg from 'pg';
 import { type Config, ConfigError } from '#platform/config/config.ts';
 import { startEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { SESSION_SETTINGS, sessionOptions } from '#platform/db/pool.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import type { Logger } from '#platform/log.ts';
 
 export interface OpenDatabase {
@@ -17,9 +19,8 @@ export interface OpenDatabase {
  * @throws ConfigError if the configured database cannot be reached, or only through a pooler that drops settings
  */
 export const openDatabase = async (config: Config, log: Logger): Promise<OpenDatabase> => {
-  // Other accounts must be able to pass through: embedded Postgres uses another account if root starts the hub.
-  await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
-  if (config.databaseUrl === null) return startEmbeddedPostgres({ dataDir: config.dataDir, log });
+  await makeDataDir(config.dataDir);
+  if (config.databaseUrl === null) return startEmbeddedPostgres({ dataDir: config.dataDir, log, restart: true });
   const connectionString = withTlsOfLibpq(config.databaseUrl);
   await requireConnection(connectionString);
   return { connectionString, stop: async () => {} };
@@ -60,3 +61,26 @@ const problemOf = (error: unknown): string => {
 };
 
 const CONNECT_TIMEOUT_MS = 10_000;
+
+/** @throws ConfigError if it cannot be created or written */
+const makeDataDir = async (dataDir: string): Promise<void> => {
+  try {
+    // Other accounts must be able to pass through: embedded Postgres uses another account if root starts the hub.
+    await mkdir(dataDir, { recursive: true, mode: 0o711 }).catch(async (error: unknown) => {
+      // On a read-only disk, Node reports that the folder above is missing.
+      if (codeOf(error) === 'ENOENT') await requireWritable(dirname(dataDir));
+      throw error;
+    });
+    await requireWritable(dataDir);
+  } catch (error) {
+    if (!(error instanceof Error) || codeOf(error) === null) throw error;
+    throw new ConfigError(`MILLRACE_DATA_DIR (--data-dir) cannot be used: ${error.message}`, { cause: error });
+  }
+};
+
+/** Checks the folder, or the nearest one above it that exists. */
+const requireWritable = (folder: string): Promise<void> =>
+  access(folder, constants.W_OK | constants.X_OK).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT' && dirname(folder) !== folder) return requireWritable(dirname(folder));
+    throw error;
+  });

@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import {
@@ -71,7 +72,8 @@ afterEach(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
-const start = (durable = false) => startEmbeddedPostgres({ dataDir, sharedDirectory, log, durable });
+const start = (durable = false, restart = false) =>
+  startEmbeddedPostgres({ dataDir, sharedDirectory, log, durable, restart });
 
 /** Copies a stopped cluster, because initdb takes most of the time of a first start. */
 const copyCluster = () => promisify(execFile)('cp', ['-a', join(made, 'postgres'), dataDir]);
@@ -85,6 +87,13 @@ const ask = async (url: string, text: string): Promise<string[]> => {
   } finally {
     await client.end();
   }
+};
+
+/** Returns the folder name of the copied programs that root made. */
+const nameOfCopy = async (packageRoot: string): Promise<string> => {
+  const { version } = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8'));
+  const mark = createHash('sha256').update('0').digest('hex').slice(0, 8);
+  return `millrace-postgres-${version}-${process.arch}-${mark}`;
 };
 
 const serverPid = async (data = join(dataDir, 'postgres/data')) =>
@@ -190,6 +199,71 @@ test('restarts after the server was killed', async () => {
   expect(await ask(second.connectionString, 'SELECT 1')).toEqual([1]);
   await second.stop();
 });
+
+test('starts although the server is still stopping for a hub that was killed', async () => {
+  await copyCluster();
+  const hub = await startHub();
+  const pid = await serverPid();
+  hub.child.kill('SIGKILL');
+  await once(hub.child, 'close');
+  const client = new pg.Client({ connectionString: hub.url });
+  await client.connect();
+  // Stops when its last client leaves. Until then it refuses new ones.
+  process.kill(pid, 'SIGTERM');
+  const starting = start();
+  await vi.waitFor(
+    async () =>
+      expect(await readFile(join(dataDir, 'postgres/postgres.log'), 'utf8')).toContain(
+        'FATAL:  the database system is shutting down',
+      ),
+    PATIENCE_MS,
+  );
+  await client.end();
+  const server = await starting;
+  expect(await serverPid()).not.toBe(pid);
+  expect(await ask(server.connectionString, 'SELECT 1')).toEqual([1]);
+  await server.stop();
+});
+
+test('replaces a server of a killed hub whose socket was removed, and removes an unfinished cluster', async () => {
+  await copyCluster();
+  const hub = await startHub();
+  const pid = await serverPid();
+  hub.child.kill('SIGKILL');
+  await once(hub.child, 'close');
+  await rm(join(dataDir, 'postgres/run'), { recursive: true });
+  await mkdir(join(dataDir, 'postgres/init-abcdef/data'), { recursive: true });
+  const server = await start();
+  expect(isAlive(pid)).toBe(false);
+  expect(await ask(server.connectionString, 'SELECT 1')).toEqual([1]);
+  expect(await readdir(join(dataDir, 'postgres'))).not.toContain('init-abcdef');
+  await server.stop();
+});
+
+test.for(['short', `${'long'.repeat(15)}/${'path'.repeat(15)}`])(
+  'starts the server again when it has ended, with a data directory path that is %s',
+  async (path) => {
+    dataDir = join(dataDir, path);
+    await mkdir(dataDir, { recursive: true });
+    await copyCluster();
+    const server = await start(false, true);
+    const other = await start(false, true);
+    await ask(server.connectionString, 'CREATE TABLE kept AS SELECT 1 AS value');
+    await ask(server.connectionString, 'CHECKPOINT');
+    process.kill(await serverPid(), 'SIGKILL');
+    for (const { connectionString } of [server, other]) {
+      await vi.waitFor(
+        async () => expect(await ask(connectionString, 'SELECT value FROM kept')).toEqual([1]),
+        PATIENCE_MS,
+      );
+    }
+    const pid = await serverPid();
+    await other.stop();
+    expect(isAlive(pid)).toBe(true);
+    await server.stop();
+    expect(isAlive(pid)).toBe(false);
+  },
+);
 
 test('adopts the server of a killed hub, and the adopter stops it', async () => {
   await copyCluster();
@@ -317,11 +391,13 @@ test.runIf(isRoot)(
     for (const entry of await readdir(join(copy, 'native/lib'), { withFileTypes: true })) {
       if (entry.isSymbolicLink()) await rm(join(copy, 'native/lib', entry.name));
     }
+    // The process ids of Linux are lower.
+    const lost = `${await nameOfCopy(copy)}.4194305-1-abcdef12`;
+    await mkdir(join(sharedDirectory, lost, 'native'), { recursive: true });
     const umask = process.umask(0o077);
     const hub = await startHub(project).finally(() => process.umask(umask));
     expect(await ask(hub.url, 'SELECT 1')).toEqual([1]);
-    const [binaries] = await readdir(sharedDirectory);
-    expect(binaries).toMatch(/^millrace-postgres-\d/);
+    expect(await readdir(sharedDirectory)).toEqual([await nameOfCopy(copy)]);
     process.kill(hub.pid, 'SIGINT');
     await once(hub.child, 'close');
     expect(hub.lines).toContain('stopped');

@@ -56,6 +56,12 @@ describe('the command line', () => {
     expect(said).not.toMatch(/\bat \S+ \(/);
     expect(await unknown.ended).toBe(1);
     expect(unknown.log.join('\n')).toContain('--prot');
+    for (const dataDir of [import.meta.filename, join(import.meta.filename, 'below')]) {
+      const unusable = start({ MILLRACE_DATA_DIR: dataDir });
+      expect(await unusable.ended).toBe(1);
+      expect(unusable.log[0]).toContain('MILLRACE_DATA_DIR (--data-dir) cannot be used: E');
+      expect(unusable.log[0]).toContain(dataDir);
+    }
   });
 
   it('reports that git is too old', async () => {

@@ -8,17 +8,19 @@ import {
   lstat,
   mkdir,
   mkdtemp,
+  readdir,
   readFile,
   rename,
   rm,
   stat,
   symlink,
-  writeFile,
 } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, sep } from 'node:path';
+import { basename, dirname, join, relative, sep } from 'node:path';
 import { z } from 'zod';
+import { replaceFile } from '../files/write-once.ts';
+import { isAlive, processKey } from './embedded-lock.ts';
 
 /** The account that runs the server if the hub runs as root, because Postgres refuses to run as root. */
 export interface Account {
@@ -38,6 +40,8 @@ export interface Home {
   readonly log: string;
   readonly users: string;
   readonly passwordFile: string;
+  /** Names the socket folder if it is not `run`. */
+  readonly socketDirFile: string;
   /** Null if the server runs as the same account as the hub. */
   readonly account: Account | null;
 }
@@ -74,7 +78,8 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   }
   const elsewhere =
     known ?? (account === null || reachable ? null : await makeElsewhere(account, dataDir, sharedDirectory));
-  if (elsewhere !== null && known === null) await writeFile(locationFile, `${elsewhere}\n`);
+  // Without this file the next start would create an empty database.
+  if (elsewhere !== null && known === null) await replaceFile(locationFile, `${elsewhere}\n`);
   const base = elsewhere ?? root;
   return {
     root,
@@ -84,6 +89,7 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
     log: join(root, 'postgres.log'),
     users: join(root, 'users'),
     passwordFile: join(root, 'password'),
+    socketDirFile: join(root, 'socket-folder'),
     account,
   };
 };
@@ -220,12 +226,15 @@ const copyBinaries = async (root: string, account: Account | null, sharedDirecto
         continue;
       }
       if (!existing) {
-        const unfinished = `${directory}.${randomBytes(4).toString('hex')}`;
+        await removeUnfinished(parent, basename(directory));
+        const unfinished = `${directory}.${processKey()}-${randomBytes(4).toString('hex')}`;
         await mkdir(unfinished, { mode: 0o755 });
         await chmod(unfinished, 0o755);
         await cp(join(root, 'native'), join(unfinished, 'native'), { recursive: true, verbatimSymlinks: true });
         await mendLinks(unfinished);
         await openToAll(account, join(unfinished, 'native'));
+        // Otherwise a power failure could leave empty programs.
+        await succeeds(null, '/bin/sync', ['-f', unfinished]);
         await rename(unfinished, directory).catch(async (error: unknown) => {
           await rm(unfinished, { recursive: true, force: true });
           if (!existsSync(directory)) throw error;
@@ -241,6 +250,15 @@ const copyBinaries = async (root: string, account: Account | null, sharedDirecto
   throw new Error(
     `The programs of the embedded Postgres cannot be run: ${problems.join('; ')}. Set DATABASE_URL to use another Postgres.`,
   );
+};
+
+/** Removes copies that killed hubs did not finish. */
+const removeUnfinished = async (parent: string, name: string): Promise<void> => {
+  for (const found of await readdir(parent)) {
+    if (!found.startsWith(`${name}.`)) continue;
+    const [pid, startedAt] = found.slice(name.length + 1).split('-');
+    if (!isAlive(Number(pid), startedAt)) await rm(join(parent, found), { recursive: true, force: true });
+  }
 };
 
 /** Makes the copy readable for the account, which umask 077 would prevent. */

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, renameSync, statSync } from 'node:fs';
-import { chown, mkdir, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { codeOf } from '../files/error-code.ts';
+import { shortTemporaryFolder } from '../files/temporary-folder.ts';
+import { replaceFile } from '../files/write-once.ts';
 import type { Account, Home } from './embedded-home.ts';
 import { isAlive } from './embedded-lock.ts';
 
@@ -55,7 +57,11 @@ const settings = (socketDir: string, durable: boolean): Record<string, string> =
       }),
 });
 
-/** Starts the server in its own session, so that Ctrl-C and signals to the hub's process group never reach it. */
+/**
+ * Starts the server in its own session, so that Ctrl-C and signals to the hub's process group never reach it.
+ *
+ * @throws Error with the last lines of the server's log if it ends
+ */
 export const launch = async (home: Home, postgres: string, durable: boolean): Promise<void> => {
   await clearStalePid(home);
   const socketDir = await makeSocketDir(home);
@@ -66,10 +72,12 @@ export const launch = async (home: Home, postgres: string, durable: boolean): Pr
     const deadline = performance.now() + START_TIMEOUT_MS;
     const orphansDeadline = performance.now() + ORPHANS_TIMEOUT_MS;
     while (!(await startOnce(home, postgres, values, log, deadline))) {
-      const words = await lastWords(home);
+      // A hub was killed right after it started the server, which only now has written its pid.
+      if (await findServer(home)) return;
+      const failure = await stoppedWhileStarting(home);
       // The backends of a killed server need a moment to notice and exit.
-      const orphans = words.includes('pre-existing shared memory block');
-      if (!orphans || performance.now() > orphansDeadline) throw stoppedWhileStarting(words);
+      const orphans = failure.message.includes('pre-existing shared memory block');
+      if (!orphans || performance.now() > orphansDeadline) throw failure;
       await sleep(100);
     }
   } finally {
@@ -114,17 +122,19 @@ const clearStalePid = async (home: Home): Promise<void> => {
   if (text !== null && isAlive(Number(text.split('\n')[0]))) await rm(file, { force: true });
 };
 
-const stoppedWhileStarting = (words: string) => new Error(`The embedded Postgres stopped while starting:\n${words}`);
+export const stoppedWhileStarting = async (home: Home): Promise<Error> =>
+  new Error(`The embedded Postgres stopped while starting:\n${await lastWords(home)}`);
 
 /**
  * Waits until the server responds (an adopted server may still be recovering) and creates the database if it does not
- * exist. Returns the folder of the socket.
+ * exist. Returns the folder of the socket, or null if the server has ended: it may have been stopping for a hub that was
+ * killed meanwhile.
  */
-export const waitUntilReady = async (home: Home, password: string): Promise<string> => {
+export const waitUntilReady = async (home: Home, password: string): Promise<string | null> => {
   const deadline = performance.now() + START_TIMEOUT_MS;
   for (;;) {
     const server = await findServer(home);
-    if (!server) throw stoppedWhileStarting(await lastWords(home));
+    if (!server) return null;
     const client = new pg.Client({ connectionString: connectionString(server.socketDir, password, 'postgres') });
     client.on('error', () => {});
     try {
@@ -134,6 +144,8 @@ export const waitUntilReady = async (home: Home, password: string): Promise<stri
       return server.socketDir;
     } catch (error) {
       if (!isStarting(error) || performance.now() > deadline) throw error;
+      // A ready server has its socket, unless somebody removed the file. Nothing can reach such a server.
+      if (server.ready && codeOf(error) === 'ENOENT') await shutDown(home);
     } finally {
       await client.end().catch(() => {});
     }
@@ -141,11 +153,10 @@ export const waitUntilReady = async (home: Home, password: string): Promise<stri
   }
 };
 
-/** True if the server is not listening yet, is starting up, or is shutting down for a hub that was killed meanwhile. */
+/** True if the server is not listening yet, is starting up, or is shutting down. */
 const isStarting = (error: unknown): boolean =>
-  error instanceof Error &&
-  'code' in error &&
-  ['57P03', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET'].includes(String(error.code));
+  ['57P01', '57P03', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET'].includes(String(codeOf(error))) ||
+  (error instanceof Error && error.message.startsWith('Connection terminated'));
 
 interface Server {
   readonly pid: number;
@@ -187,15 +198,38 @@ export const shutDown = async (home: Home): Promise<void> => {
 
 /**
  * Creates the socket folder, which only the server's account and root may enter. Uses a short temporary path if the
- * path of the data directory is too long for a socket.
+ * path of the data directory is too long for a socket. Each start uses the same path, because hubs that lost the server
+ * know only that one.
  */
 const makeSocketDir = async (home: Home): Promise<string> => {
-  if (Buffer.byteLength(home.run) > MAX_SOCKET_DIR_LENGTH) return privateDirectory(tmpdir(), 'millrace-', home.account);
-  // Emptied, because the lock file of a dead server may contain a pid that is in use again.
-  await rm(home.run, { recursive: true, force: true });
-  await mkdir(home.run, { mode: 0o700 });
-  await own(home.run, home.account);
-  return home.run;
+  if (Buffer.byteLength(home.run) <= MAX_SOCKET_DIR_LENGTH) {
+    // Emptied, because the lock file of a dead server may contain a pid that is in use again.
+    await rm(home.run, { recursive: true, force: true });
+    return makePrivate(home.run, home.account);
+  }
+  const recorded = (await readFile(home.socketDirFile, 'utf8').catch(() => '')).trim();
+  if (recorded !== '' && (await isPrivate(recorded, home.account))) {
+    await rm(recorded, { recursive: true, force: true });
+    // Fails if another account takes the name at this moment.
+    const again = await makePrivate(recorded, home.account).catch(() => null);
+    if (again !== null) return again;
+  }
+  const directory = await shortTemporaryFolder('millrace-');
+  await own(directory, home.account);
+  await replaceFile(home.socketDirFile, `${directory}\n`);
+  return directory;
+};
+
+const makePrivate = async (path: string, account: Account | null): Promise<string> => {
+  await mkdir(path, { mode: 0o700 });
+  await own(path, account);
+  return path;
+};
+
+/** True if the folder is missing, or belongs to the server's account or this one. */
+const isPrivate = async (path: string, account: Account | null): Promise<boolean> => {
+  const status = await lstat(path).catch(() => null);
+  return status === null || (status.isDirectory() && [account?.uid, process.getuid?.()].includes(status.uid));
 };
 
 export const privateDirectory = async (parent: string, prefix: string, account: Account | null): Promise<string> => {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncFolder } from '../files/write-once.ts';
 import type { Logger } from '../log.ts';
 import { type Account, findBinaries, findHome, findPackage, type Home, SHARED_DIRECTORY } from './embedded-home.ts';
 import { isAlive, processKey, withLock } from './embedded-lock.ts';
@@ -17,6 +18,7 @@ import {
   privateDirectory,
   SUPERUSER,
   shutDown,
+  stoppedWhileStarting,
   waitUntilReady,
 } from './embedded-server.ts';
 
@@ -27,7 +29,11 @@ export interface EmbeddedPostgresOptions {
   readonly durable?: boolean;
   /** Root puts files here that the server's account must reach; /var/lib/millrace by default. */
   readonly sharedDirectory?: string;
+  /** Starts the server again when it ends, for example because the disk was full. */
+  readonly restart?: boolean;
 }
+
+const WATCH_MS = 2_000;
 
 export interface EmbeddedPostgres {
   readonly connectionString: string;
@@ -54,25 +60,25 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
   const durable = options.durable ?? true;
   const user = `${processKey()}-${randomBytes(4).toString('hex')}`;
 
-  const { home, socketDir, password } = await withLock(dataDir, async () => {
+  const { home, socketDir, revive, password } = await withLock(dataDir, async () => {
     const home = await findHome(dataDir, sharedDirectory);
     const binaries = await findBinaries(packageRoot, home.account, sharedDirectory);
     const password = await initialise(home, binaries.initdb, durable);
+    const revive = () => ensureRunning({ home, postgres: binaries.postgres, password, durable, log: options.log });
     try {
-      const running = await findServer(home);
-      if (running) options.log.info({ pid: running.pid }, 'adopting the embedded Postgres that is already running');
-      else await launch(home, binaries.postgres, durable);
-      const socketDir = await waitUntilReady(home, password);
+      const socketDir = await revive();
       await writeFile(join(home.users, user), '', { mode: 0o600 });
-      return { home, socketDir, password };
+      return { home, socketDir, revive, password };
     } catch (error) {
       if (!(await hasLivingUsers(home))) await shutDown(home);
       throw error;
     }
   });
 
+  const stopWatching = options.restart ? watchServer(home, options.log, dataDir, revive) : () => {};
   let stopping: Promise<void> | null = null;
   const leave = async (force: boolean) => {
+    stopWatching();
     await withLock(dataDir, async () => {
       await rm(join(home.users, user), { force: true });
       if (!force && (await hasLivingUsers(home))) {
@@ -90,6 +96,59 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
   };
 };
 
+interface Running {
+  readonly home: Home;
+  readonly postgres: string;
+  readonly password: string;
+  readonly durable: boolean;
+  readonly log: Logger;
+}
+
+/**
+ * Adopts the running server of the cluster, or starts one. Returns the folder of its socket. The caller must hold the
+ * lock.
+ */
+const ensureRunning = async ({ home, postgres, password, durable, log }: Running): Promise<string> => {
+  const running = await findServer(home);
+  if (running) {
+    log.info({ pid: running.pid }, 'adopting the embedded Postgres that is already running');
+    const socketDir = await waitUntilReady(home, password);
+    if (socketDir !== null) return socketDir;
+  }
+  await launch(home, postgres, durable);
+  const socketDir = await waitUntilReady(home, password);
+  if (socketDir === null) throw await stoppedWhileStarting(home);
+  return socketDir;
+};
+
+/** Calls `revive` when the server has ended, and again until it succeeds. Returns a function that stops this. */
+const watchServer = (home: Home, log: Logger, dataDir: string, revive: () => Promise<string>): (() => void) => {
+  let isOver = false;
+  let timer: NodeJS.Timeout | undefined;
+  const look = async () => {
+    if (isOver || (await findServer(home))) return;
+    log.error('the embedded Postgres has ended; starting it again');
+    await withLock(dataDir, async () => {
+      if (isOver) return;
+      await revive();
+      log.warn('the embedded Postgres runs again');
+    });
+  };
+  const schedule = () => {
+    if (isOver) return;
+    timer = setTimeout(() => {
+      look()
+        .catch((error: unknown) => log.error({ err: error }, 'the embedded Postgres cannot be started; retrying'))
+        .finally(schedule);
+    }, WATCH_MS).unref();
+  };
+  schedule();
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+};
+
 /** Stops any server of this data directory and deletes its cluster. Does nothing if there is no cluster. */
 export const removeEmbeddedPostgres = async (directory: string): Promise<void> => {
   if (!existsSync(join(directory, 'postgres'))) return;
@@ -104,6 +163,10 @@ export const removeEmbeddedPostgres = async (directory: string): Promise<void> =
 /** Creates the cluster if it does not exist, and removes incomplete ones of killed hubs. Returns the password. */
 const initialise = async (home: Home, initdb: string, durable: boolean): Promise<string> => {
   await mkdir(home.users, { recursive: true, mode: 0o700 });
+  const parent = dirname(home.data);
+  for (const name of await readdir(parent)) {
+    if (name.startsWith('init-')) await rm(join(parent, name), { recursive: true, force: true, maxRetries: 10 });
+  }
   if (existsSync(join(home.data, 'PG_VERSION'))) {
     return (
       await readFile(home.passwordFile, 'utf8').catch((error: unknown) => {
@@ -112,10 +175,6 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
         });
       })
     ).trim();
-  }
-  const parent = dirname(home.data);
-  for (const name of await readdir(parent)) {
-    if (name.startsWith('init-')) await rm(join(parent, name), { recursive: true, force: true, maxRetries: 10 });
   }
   const password = randomBytes(24).toString('base64url');
   const unfinished = await privateDirectory(parent, 'init-', home.account);
@@ -138,7 +197,10 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
     ...(durable ? [] : ['--no-sync', '--no-data-checksums', '--set=scram_iterations=1']),
   ]);
   await writeFile(home.passwordFile, password, { mode: 0o600, flush: durable });
+  // A cluster without its password would be lost.
+  if (durable) await syncFolder(home.root);
   await rename(cluster, home.data);
+  if (durable) await syncFolder(parent);
   await rm(unfinished, { recursive: true, force: true });
   return password;
 };
@@ -158,6 +220,16 @@ const remove = async (home: Home): Promise<void> => {
   await rm(home.root, { recursive: true, force: true });
 };
 
+const adviceOn = (output: string): string => {
+  if (/No space left on device|Disk quota exceeded/.test(output)) {
+    return '\nThe disk of the data directory is full. Free space, or choose another MILLRACE_DATA_DIR.';
+  }
+  if (output.includes('could not look up effective user ID')) {
+    return '\nPostgres needs an account with a name: add the account to /etc/passwd, start the hub as another one, or set DATABASE_URL.';
+  }
+  return '';
+};
+
 /** Runs a program and waits for its end. @throws Error with the program's standard error if it fails */
 const run = (account: Account | null, program: string, args: readonly string[]): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -173,6 +245,6 @@ const run = (account: Account | null, program: string, args: readonly string[]):
     });
     child.once('error', reject);
     child.once('close', (code) =>
-      code === 0 ? resolve() : reject(new Error(`${program} failed (${code}):\n${output.trim()}`)),
+      code === 0 ? resolve() : reject(new Error(`${program} failed (${code}):\n${output.trim()}${adviceOn(output)}`)),
     );
   });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { link, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { codeOf } from './error-code.ts';
 
@@ -25,6 +25,17 @@ export const writeOnce = async (path: string, bytes: Uint8Array): Promise<Buffer
     await rm(draft, { force: true });
   }
   return readFile(path);
+};
+
+/**
+ * Writes the file, which replaces an existing one. Nobody sees a file that is not complete, also after a crash. Only one
+ * process at a time may call this for a path.
+ */
+export const replaceFile = async (path: string, text: string): Promise<void> => {
+  const draft = `${path}.draft`;
+  await writeFile(draft, text, { mode: 0o600, flush: true });
+  await rename(draft, path);
+  await syncFolder(dirname(path));
 };
 
 /** Waits until new names in the folder survive a power failure. */
