@@ -1,5 +1,6 @@
 import { GraphQLError } from 'graphql';
 import { isDatabaseAway, isRowGone } from '#platform/db/failures.ts';
+import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError, type ErrorCode, fieldSentences, ROW_GONE } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 import type { Logger } from '#platform/log.ts';
@@ -91,6 +92,8 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');
   if (isDatabaseAway(cause))
     return new GraphQLError('Service unavailable', { ...where, extensions: { code: failures.unavailable.code } });
+  if (isDiskFull(cause))
+    return new GraphQLError('Insufficient storage', { ...where, extensions: { code: failures.no_space.code } });
   if (isRowGone(cause)) return new GraphQLError(ROW_GONE, { ...where, extensions: { code: failures.conflict.code } });
   return new GraphQLError('Internal server error', {
     ...where,

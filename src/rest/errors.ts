@@ -1,4 +1,5 @@
 import { isDatabaseAway, isRowGone } from '#platform/db/failures.ts';
+import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError, type ErrorCode, type ErrorDetails, ROW_GONE } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 
@@ -93,6 +94,8 @@ export const answerError = (error: unknown): ErrorAnswer => {
   }
   if (error instanceof RestError)
     return { status: error.status, body: error.body, headers: error.headers, unexpected: false };
+  if (isDiskFull(error))
+    return { status: 507, body: { message: '507 Insufficient Storage' }, headers: {}, unexpected: true };
   const ofGit = error instanceof GitError ? gitMappings[error.reason] : undefined;
   if (ofGit && error instanceof GitError) return { headers: {}, unexpected: false, ...ofGit(error.message) };
   const code = codeOf(error);
@@ -117,8 +120,6 @@ export const answerError = (error: unknown): ErrorAnswer => {
   }
   if (isRowGone(error))
     return { status: 409, body: { message: `409 Conflict - ${ROW_GONE}` }, headers: {}, unexpected: true };
-  if (code === DISK_FULL)
-    return { status: 507, body: { message: '507 Insufficient Storage' }, headers: {}, unexpected: true };
   return { status: 500, body: { message: '500 Internal Server Error' }, headers: {}, unexpected: true };
 };
 
@@ -155,7 +156,6 @@ const FRAMEWORK_STATUS: Readonly<Record<string, number>> = {
 };
 
 const NUMBER_OUT_OF_RANGE = '22003';
-const DISK_FULL = '53100';
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

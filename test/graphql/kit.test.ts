@@ -10,6 +10,7 @@ import { mutationField } from '#graphql/mutation.ts';
 import { anonymous } from '#platform/context.ts';
 import { encodeCursor } from '#platform/cursor.ts';
 import { conflict, DomainError, forbidden, invalid, notFound } from '#platform/errors.ts';
+import { GitError } from '#platform/git/git-error.ts';
 import { kitContext, logged, userActor } from './support.ts';
 
 interface Item {
@@ -372,4 +373,15 @@ describe('the schema', () => {
     );
     expect(schema.getType('Node')).toBeUndefined();
   });
+});
+
+it('a full disk is reported as unavailable', () => {
+  const ctx = kitContext(anonymous);
+  for (const error of [
+    Object.assign(new Error('could not extend file'), { code: '53100' }),
+    new GitError('no_space', 'There is no space left for the repository'),
+  ]) {
+    const masked = maskError(error, ctx);
+    expect([masked.message, masked.extensions.code]).toEqual(['Insufficient storage', 'UNAVAILABLE']);
+  }
 });

@@ -21,6 +21,7 @@ import {
   unprocessable,
 } from '#platform/errors.ts';
 import { newChainId } from '#platform/event-log/event-chain.ts';
+import { GitError } from '#platform/git/git-error.ts';
 import { boolean, hash, idOrPath, integer, list, text } from '#rest/params.ts';
 import { listRoute, route, streamRoute } from '#rest/route.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';
@@ -53,6 +54,9 @@ const failures: Readonly<Record<string, Error>> = {
   database_lost: new Error('Connection terminated unexpectedly'),
   range: databaseError('22003', 'value out of range'),
   disk: databaseError('53100', 'No space left on device'),
+  file_disk: databaseError('ENOSPC', 'ENOSPC: no space left on device, write'),
+  git_disk: new GitError('no_space', 'There is no space left for the repository'),
+  git_start: new GitError('failed', 'git could not be started', { cause: databaseError('ENOSPC') }),
 };
 
 const state = { aborted: 0, started: 0 };
@@ -403,6 +407,9 @@ describe('an error', () => {
     ['database_lost', 503, { message: '503 Service Unavailable' }],
     ['range', 400, { message: '400 Bad request - a number is out of range' }],
     ['disk', 507, { message: '507 Insufficient Storage' }],
+    ['file_disk', 507, { message: '507 Insufficient Storage' }],
+    ['git_disk', 507, { message: '507 Insufficient Storage' }],
+    ['git_start', 507, { message: '507 Insufficient Storage' }],
   ])('%s answers %i', async (how, status, body) => {
     const answer = await app.ask(`${API}/fail/${how}`);
     expect(answer.status).toBe(status);

@@ -1,8 +1,16 @@
 /**
  * The reason of a failed git call: `invalid` for bad input, `conflict` for a ref whose value was not the expected one,
- * `missing` for a path without a repository, and the others as named.
+ * `missing` for a path without a repository, `no_space` for a full disk, and the others as named.
  */
-export type GitErrorReason = 'failed' | 'invalid' | 'conflict' | 'missing' | 'too_large' | 'timeout' | 'aborted';
+export type GitErrorReason =
+  | 'failed'
+  | 'invalid'
+  | 'conflict'
+  | 'missing'
+  | 'too_large'
+  | 'no_space'
+  | 'timeout'
+  | 'aborted';
 
 /** A git call that failed. `message` is safe to show to users; `stderr` is for the log. */
 export class GitError extends Error {

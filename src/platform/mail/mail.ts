@@ -135,7 +135,9 @@ const appendToLog = async ({ config, clock }: Pick<Services, 'config' | 'clock'>
   const file = await open(join(config.dataDir, MAIL_LOG), O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600);
   try {
     await file.chmod(0o600);
-    await file.write(Buffer.from(`${lines.join('')}\n${mail.text}\n\n`));
+    const text = Buffer.from(`${lines.join('')}\n${mail.text}\n\n`);
+    const { bytesWritten } = await file.write(text);
+    if (bytesWritten < text.length) throw new Error('the disk is full: only a part of the mail was written');
   } finally {
     await file.close();
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
+import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError } from '#platform/errors.ts';
 import { notePassed } from '#platform/process/collect.ts';
 import type { StoredFile } from './storage.ts';
@@ -26,8 +27,7 @@ const tooLarge = (maxBytes: number) =>
 
 /** Converts a full disk to a domain error. Returns other errors unchanged. */
 export const toStorageError = (error: unknown): unknown => {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
+  if (isDiskFull(error)) {
     return withCause(new DomainError('no_space', 'There is no space left to store the file'), error);
   }
   return error;

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '#platform/context.ts';
 import { isDatabaseAway } from '#platform/db/failures.ts';
+import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
 
@@ -21,28 +22,33 @@ const STATUS: Readonly<Record<string, number>> = {
   not_found: 404,
   too_many_requests: 429,
   unavailable: 503,
+  no_space: 507,
 };
 const GIT_STATUS: Readonly<Record<string, number>> = { invalid: 400, missing: 404, too_large: 413, timeout: 504 };
 
+const FULL = 'There is no space left';
 const BROKEN = 'Something went wrong on our side';
 const AWAY = 'The service is not available at the moment';
+const TEXTS: Readonly<Record<number, string>> = { 500: BROKEN, 503: AWAY, 507: FULL };
 
 /** Answers in plain text, which git shows after `remote:`. */
 export const answerError = (services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply) => {
   const known =
     error instanceof DomainError
       ? (STATUS[error.code] ?? 400)
-      : error instanceof GitError
-        ? (GIT_STATUS[error.reason] ?? 500)
-        : isDatabaseAway(error)
-          ? 503
-          : 500;
+      : isDiskFull(error)
+        ? 507
+        : error instanceof GitError
+          ? (GIT_STATUS[error.reason] ?? 500)
+          : isDatabaseAway(error)
+            ? 503
+            : 500;
   if (known >= 500 && !request.abortController?.signal.aborted) {
     services.log.error({ err: error, request_id: request.id }, 'git request failed');
   }
   if (known === 401) reply.header('WWW-Authenticate', REALM);
   const retryAfter = error instanceof DomainError ? error.details.retryAfterSeconds : undefined;
   if (retryAfter !== undefined) reply.header('Retry-After', retryAfter);
-  const text = known === 503 ? AWAY : known === 500 || !(error instanceof Error) ? BROKEN : error.message;
+  const text = TEXTS[known] ?? (error instanceof Error ? error.message : BROKEN);
   return noCache(reply).code(known).type('text/plain; charset=utf-8').send(`${text}\n`);
 };

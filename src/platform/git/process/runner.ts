@@ -113,6 +113,7 @@ const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
   conflict: 'A reference was changed by someone else, or its name conflicts with another',
   missing: 'The repository does not exist',
   too_large: 'The repository operation needs more memory or produces more output than allowed',
+  no_space: 'There is no space left for the repository',
   timeout: 'The repository operation took too long',
   aborted: 'The repository operation was cancelled',
 };
@@ -278,6 +279,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
 
 const reasonOf = (stderr: string): GitErrorReason => {
   if (/not a git repository/.test(stderr)) return 'missing';
+  if (/No space left on device|Disk quota exceeded/.test(stderr)) return 'no_space';
   if (isOutOfMemory(stderr)) return 'too_large';
   if (/cannot lock ref|reference already exists|but expected/.test(stderr)) return 'conflict';
   return 'failed';
