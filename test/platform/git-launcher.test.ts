@@ -2,7 +2,9 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -154,14 +156,18 @@ describe('the launcher', () => {
     expect([isGone(pid), isGone(launcherPid)]).toEqual([true, true]);
   });
 
-  it('ends with its processes when the hub is killed', async () => {
+  it('ends with its processes and removes its socket when the hub is killed', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'launcher-'));
     const hub = spawn(
       process.execPath,
       [fileURLToPath(new URL('launcher-hub.ts', import.meta.url)), 'sh', '-c', 'echo $PPID $$; exec sleep 1000'],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, TMPDIR: folder } },
     );
     const [launcherPid = 0, pid = 0] = (await firstLine(hub.stdout)).split(' ').map(Number);
+    expect(await readdir(folder)).toHaveLength(1);
     hub.kill('SIGKILL');
     await until('both have ended', () => isGone(pid) && isGone(launcherPid));
+    expect(await readdir(folder)).toEqual([]);
+    await rm(folder, { recursive: true });
   });
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { writeOnce } from '../files/write-once.ts';
+import { syncFolder, writeOnce } from '../files/write-once.ts';
 import { GitError } from './git-error.ts';
 import type { Runner } from './process/runner.ts';
 import { validRefName } from './ref-names.ts';
@@ -41,8 +41,9 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       // Built at a temporary path and moved, so that a repository is either complete or absent.
       const fresh = runner.directory(incomingPath(path));
       try {
-        await writeEmpty(fresh, await configOf(), defaultBranch);
+        await writeEmpty(fresh, await configOf(), defaultBranch, runner.durable);
         await rename(fresh, target);
+        if (runner.durable) await syncFolder(dirname(target));
       } catch (error) {
         await rm(fresh, { recursive: true, force: true });
         if (await exists(path)) return; // another process was first
@@ -99,7 +100,8 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
 };
 
 const initialConfig = async (runner: Runner): Promise<string> => {
-  const folder = join(runner.root, `.template-${randomUUID()}`);
+  await removeLostTemplates(runner.root);
+  const folder = join(runner.root, `${TEMPLATE}${randomUUID()}`);
   try {
     await runner.run(null, ['init', '--quiet', '--bare', '--template=', '--object-format=sha1', folder]);
     return await readFile(join(folder, 'config'), 'utf8');
@@ -108,13 +110,26 @@ const initialConfig = async (runner: Runner): Promise<string> => {
   }
 };
 
+const TEMPLATE = '.template-';
+/** Older ones were left behind by processes that died. */
+const TEMPLATE_MS = 3_600_000;
+
+const removeLostTemplates = async (root: string): Promise<void> => {
+  for (const name of await readdir(root)) {
+    if (!name.startsWith(TEMPLATE)) continue;
+    const path = join(root, name);
+    const status = await unlessAbsent(stat(path));
+    if (status && status.mtimeMs < Date.now() - TEMPLATE_MS) await rm(path, { recursive: true, force: true });
+  }
+};
+
 /** The same as `git init --bare --template=` (gitrepository-layout). */
-const writeEmpty = async (folder: string, config: string, defaultBranch: string): Promise<void> => {
+const writeEmpty = async (folder: string, config: string, defaultBranch: string, flush: boolean): Promise<void> => {
   for (const each of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
     await mkdir(join(folder, each), { recursive: true });
   }
-  await writeFile(join(folder, 'config'), config);
-  await writeFile(join(folder, 'HEAD'), `ref: refs/heads/${defaultBranch}\n`);
+  await writeFile(join(folder, 'config'), config, { flush });
+  await writeFile(join(folder, 'HEAD'), `ref: refs/heads/${defaultBranch}\n`, { flush });
 };
 
 /** Returns a temporary path next to a repository, for one that is being built. */

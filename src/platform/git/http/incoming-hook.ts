@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { accessSync, constants, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GitError } from '../git-error.ts';
@@ -85,9 +86,10 @@ export const createIncomingHook = (root: string): IncomingHook => {
 const writeHook = (folder: string, name: string, script: string): string => {
   const file = join(folder, name);
   mkdirSync(folder, { recursive: true });
-  // EncodedJson to another file and renamed, because another process may be running the existing hook.
-  const fresh = `${file}.${process.pid}`;
-  writeFileSync(fresh, script, { mode: 0o755 });
+  // Written to another file and renamed, because another process may be running the existing hook. Processes in containers
+  // may have the same id.
+  const fresh = `${file}.${randomUUID()}`;
+  writeFileSync(fresh, script, { mode: 0o755, flag: 'wx' });
   renameSync(fresh, file);
   return file;
 };

@@ -7,7 +7,9 @@
 //
 // Plain JavaScript, because stripping types would take more memory than everything else.
 import { spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { dirname } from 'node:path';
 import process from 'node:process';
 
 /** @import { Socket } from 'node:net' */
@@ -18,6 +20,7 @@ const KILL_GRACE_MS = 3_000;
 const BACKLOG = 4_096;
 const STREAMS = 3;
 
+const [, , path = ''] = process.argv;
 /** @type {Socket[]} */
 const connections = [];
 /** @type {Request[]} */
@@ -122,6 +125,8 @@ const end = () => {
 // A terminal or a service manager signals every process of the hub. Only the hub decides when this one ends.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) process.on(signal, () => {});
 process.on('disconnect', end);
+// The hub would remove it, but may have been killed.
+process.on('exit', () => rmSync(dirname(path), { recursive: true, force: true }));
 process.on('message', (/** @type {Request | { id: number, signal: NodeJS.Signals }} */ message) => {
   if ('signal' in message) return signalGroup(message.id, message.signal);
   requests.push(message);
@@ -134,4 +139,4 @@ const server = createServer({ pauseOnConnect: true, allowHalfOpen: true }, (conn
   connections.push(connection);
   startWhatIsComplete();
 });
-server.listen({ path: process.argv[2], backlog: BACKLOG }, () => report({ ready: true }));
+server.listen({ path, backlog: BACKLOG }, () => report({ ready: true }));

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { shortTemporaryFolder } from '../../files/temporary-folder.ts';
 import type { Logger } from '../../log.ts';
 
 // Starting a process from the hub blocks its event loop while the kernel copies the page tables of a large heap. A
@@ -56,11 +56,12 @@ const PROGRAM = fileURLToPath(new URL('launcher-process.mjs', import.meta.url));
 /** The heap must stay small, because a fork copies its page tables. */
 const NODE_OPTIONS = ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'];
 
-export const createLauncher = (log: Logger): Launcher => {
+/** The `folders` take the socket if no temporary folder can. */
+export const createLauncher = (log: Logger, folders: readonly string[] = []): Launcher => {
   let current: Promise<LauncherProcess> | null = null;
   const ensure = (): Promise<LauncherProcess> => {
     if (current) return current;
-    const starting = startLauncher(log, () => {
+    const starting = startLauncher(log, folders, () => {
       if (current === starting) current = null;
     });
     starting.catch(() => {
@@ -90,10 +91,10 @@ interface Running {
   settle(result: number | null | Error): void;
 }
 
-const startLauncher = async (log: Logger, onEnd: () => void): Promise<LauncherProcess> => {
-  // Only this account can reach the socket in the folder. The data directory is unsuitable, because its path may be too
-  // long for a socket.
-  const folder = await mkdtemp(join(tmpdir(), 'millrace-git-'));
+const startLauncher = async (log: Logger, folders: readonly string[], onEnd: () => void): Promise<LauncherProcess> => {
+  // Only this account can reach the socket in the folder. The data directory is the last choice, because its path may be
+  // too long for a socket.
+  const folder = await shortTemporaryFolder('millrace-git-', folders);
   const path = join(folder, 'socket');
   const child = spawn(process.execPath, [...NODE_OPTIONS, PROGRAM, path], {
     cwd: '/',

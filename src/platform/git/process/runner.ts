@@ -68,6 +68,8 @@ export interface GitProcess {
 /** Starts git, always with an argument array and a clean environment. */
 export interface Runner {
   readonly root: string;
+  /** False does not wait for the disk. */
+  readonly durable: boolean;
   readonly log: Logger;
   readonly caches: Caches;
   /** The limits on concurrent processes. Take a slot before calling `launch`. */
@@ -151,7 +153,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
   const directory = (path: string) => storageDirectory(root, path);
   const bounds = createProcessBounds(options.processes);
   const allowance = createAllowance(options.memoryMiB, caches);
-  const launcher = createLauncher(log);
+  const launcher = createLauncher(log, [root]);
 
   const launch: Runner['launch'] = async (path, args, { config = [], env = {}, channel = false, input } = {}) => {
     const command = args[0] ?? '';
@@ -274,7 +276,7 @@ export const createRunner = (options: RunnerOptions): Runner => {
     }
   };
 
-  return { root, log, caches, bounds, directory, launch, run, stream, close: () => launcher.close() };
+  return { root, log, caches, durable, bounds, directory, launch, run, stream, close: () => launcher.close() };
 };
 
 const reasonOf = (stderr: string): GitErrorReason => {

@@ -1,6 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { shortTemporaryFolder } from '../../files/temporary-folder.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitRecords } from '../process/split-records.ts';
 import type { Git } from '../types.ts';
@@ -10,7 +10,7 @@ export const createAttributes = (runner: Runner): Pick<Git, 'attributesOf'> => (
   async attributesOf(path, { files, names, paths }, options = {}) {
     const found = new Map<string, Map<string, string>>();
     if (files.length === 0 || paths.length === 0) return found;
-    const folder = await mkdtemp(join(tmpdir(), 'millrace-attributes-'));
+    const folder = await shortTemporaryFolder('millrace-attributes-', [runner.root]);
     try {
       // A bare repository has no work tree to read attributes from, so an index with only these files replaces it.
       const env = { GIT_INDEX_FILE: join(folder, 'index') };

@@ -1,0 +1,45 @@
+import { mkdir, mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { createGit } from '#platform/git/git.ts';
+import { createLogger } from '#platform/log.ts';
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'git-leftovers-'));
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await rm(root, { recursive: true, force: true });
+});
+
+it('the first new repository of a process removes templates of processes that were killed', async () => {
+  const [old, recent] = [join(root, '.template-old'), join(root, '.template-recent')];
+  await mkdir(join(old, 'refs'), { recursive: true });
+  await mkdir(recent);
+  await utimes(old, 0, 0);
+  const git = createGit({ root, log: createLogger('silent') });
+  await git.init('a/b.git', 'main');
+  expect((await readdir(root)).filter((name) => name.startsWith('.template-'))).toEqual(['.template-recent']);
+  await git.close();
+});
+
+it('hooks are written although a process with the same id, in another container, is writing them', async () => {
+  // Stands for the draft of the other process.
+  await mkdir(join(root, `.hooks/pre-receive.${process.pid}`), { recursive: true });
+  createGit({ root, log: createLogger('silent') });
+  expect(await readdir(join(root, '.hooks'))).toContain('pre-receive');
+});
+
+it('git works although the temporary folder is missing or its path is too long', async () => {
+  for (const folder of ['/nonexistent', join(root, 'x'.repeat(100))]) {
+    await mkdir(join(root, 'x'.repeat(100)), { recursive: true });
+    vi.stubEnv('TMPDIR', folder);
+    const git = createGit({ root, log: createLogger('silent') });
+    const path = `a/${folder.length}.git`;
+    await git.init(path, 'main');
+    expect(await git.isEmpty(path)).toBe(true);
+    await git.close();
+  }
+});
