@@ -7,11 +7,28 @@ import { LIMITS } from './limits.ts';
 const refuse = (message: string) =>
   new Refused([new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' } })], 400);
 
+/**
+ * Clients that send the hash of a query first (automatic persisted queries) send its text after this error. Status 200,
+ * as other servers use, because clients may not read the errors of a 400.
+ */
+const persistedQueriesUnsupported = () =>
+  new Refused(
+    [
+      new GraphQLError('PersistedQueryNotSupported', {
+        extensions: { code: 'PERSISTED_QUERY_NOT_SUPPORTED' },
+      }),
+    ],
+    200,
+  );
+
 /** Checks the form of one request: `{ query, operationName?, variables?, extensions? }`. */
 export const readParams = (sent: unknown): GraphqlParams | Refused => {
   if (!isObject(sent)) return refuse('The request must be a JSON object, or an array of such objects');
   const { query, operationName = null, variables = null, extensions = null } = sent;
-  if (query === undefined || query === null || query === '') return refuse('Must provide query string.');
+  if (query === undefined || query === null || query === '') {
+    if (isObject(extensions) && isObject(extensions.persistedQuery)) return persistedQueriesUnsupported();
+    return refuse('Must provide query string.');
+  }
   if (typeof query !== 'string') return refuse('`query` must be a string');
   if (operationName !== null && typeof operationName !== 'string') return refuse('`operationName` must be a string');
   if (variables !== null && !isObject(variables)) return refuse('`variables` must be an object');

@@ -154,6 +154,16 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           return reply;
         }
         if (isJson) return answerJson(engine, ctx, request, reply, body);
+        if (body === null) {
+          const params = read();
+          // Yoga has its own answer to a request without a query, which does not tell clients to send it.
+          if (params instanceof Refused && params.status === 200)
+            return answer(
+              reply,
+              200,
+              params.errors.map(({ message }) => message),
+            );
+        }
         // Yoga parses these bodies without limits on their values.
         if (body !== null && body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
         yoga ??= yogaOver(engine);

@@ -106,6 +106,17 @@ describe('GraphQL over HTTP', () => {
     expect(touched).toBe(before + 2);
   });
 
+  it('asks clients that send only the hash of a query to send the query', async () => {
+    const extensions = { persistedQuery: { version: 1, sha256Hash: 'ab'.repeat(32) } };
+    const search = new URLSearchParams({ extensions: JSON.stringify(extensions) });
+    const get = await fetch(`${server.url}?${search}`);
+    const answers = [{ status: get.status, json: await get.json() }, await post({ extensions })];
+    for (const answer of answers)
+      expect(answer).toMatchObject({ status: 200, json: { errors: [{ message: 'PersistedQueryNotSupported' }] } });
+    const whole = await post({ query: '{ echo(text: "a") }', extensions });
+    expect(whole.json).toEqual({ data: { echo: 'a' } });
+  });
+
   it('serves GET, urlencoded and application/graphql through the same engine', async () => {
     const get = await fetch(`${server.url}?query=${encodeURIComponent('{ echo(text: "a b") }')}`);
     expect(await get.json()).toEqual({ data: { echo: 'a b' } });
