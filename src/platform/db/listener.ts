@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Logger } from '../log.ts';
+import { keepAlive } from './pool.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 5_000;
@@ -78,7 +79,7 @@ export class Listener {
     const client = new pg.Client({
       connectionString: this.#connectionString,
       application_name: 'millrace listener',
-      keepAlive: true,
+      ...keepAlive,
       connectionTimeoutMillis: 5_000,
       query_timeout: PING_TIMEOUT_MS,
     });

@@ -28,6 +28,9 @@ const types: pg.CustomTypesConfig = {
 /** The settings of every session, which the conversion of times relies on. */
 export const SESSION_SETTINGS = { timezone: 'UTC', datestyle: 'ISO', plan_cache_mode: 'force_generic_plan' };
 
+/** Finds a server that vanished without a word within twenty seconds, such as after a failover. */
+export const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const;
+
 export interface PoolOptions {
   readonly connectionString: string;
   readonly max: number;
@@ -58,6 +61,7 @@ export const createPool = ({
     options: sessionOptions({ ...SESSION_SETTINGS, ...sessionSettings }),
     idleTimeoutMillis: 30_000,
     connectionTimeoutMillis: 10_000,
+    ...keepAlive,
   });
   pool.on('connect', prepareStatements);
   // A new pool holds no statements yet. In tests, each hub of a process would otherwise use up the names of the next.

@@ -4,7 +4,7 @@ import { parseCronItem } from 'graphile-worker';
 import pg from 'pg';
 import type { Services } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
-import { connectionStringOf, tolerateLosses } from '../db/pool.ts';
+import { connectionStringOf, keepAlive, tolerateLosses } from '../db/pool.ts';
 import type { AnyJobDefinition } from '../jobs.ts';
 import type { Processes } from '../process/processes.ts';
 import { Lane } from './lane.ts';
@@ -87,7 +87,13 @@ const assertDistinct = (jobs: readonly AnyJobDefinition[]): void => {
 const createWorkerPool = ({ pool, log }: Services, max: number): pg.Pool => {
   const connectionString = connectionStringOf(pool);
   return tolerateLosses(
-    new pg.Pool({ connectionString, max, application_name: 'millrace jobs', connectionTimeoutMillis: 10_000 }),
+    new pg.Pool({
+      connectionString,
+      max,
+      application_name: 'millrace jobs',
+      connectionTimeoutMillis: 10_000,
+      ...keepAlive,
+    }),
     (error) => log.warn({ err: error }, 'lost a database connection of the job workers'),
   );
 };
