@@ -209,8 +209,10 @@ describe('GET /projects', () => {
     await setProject(old.id, { updated_at: '2020-01-01T00:00:00Z', last_activity_at: '2020-01-02T00:00:00Z' });
     const list = (query: string) => ids(app().as(owner), `/projects?owned=1&${query}`);
     expect(await list('last_activity_before=2020-01-03')).toEqual([old.id]);
-    expect(await list('last_activity_before=2020-01-02T00:00:00Z')).toEqual([]);
-    expect(await list('last_activity_after=2020-01-02T00:00:00+00:00')).toEqual([young.id]);
+    expect(await list('last_activity_before=2020-01-02T00:00:00Z')).toEqual([old.id]);
+    expect(await list('last_activity_before=2020-01-01T23:59:59.999Z')).toEqual([]);
+    expect(await list('last_activity_after=2020-01-02T00:00:00+00:00')).toEqual([young.id, old.id]);
+    expect(await list('last_activity_after=2020-01-02T00:00:00.001Z')).toEqual([young.id]);
     expect(await list('updated_before=2020-01-03&order_by=updated_at')).toEqual([old.id]);
     expect(await list('updated_after=2020-01-03&order_by=updated_at')).toEqual([young.id]);
     expect(await list('updated_before=2020-01-03')).toEqual([young.id, old.id]);
