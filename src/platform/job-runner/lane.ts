@@ -311,28 +311,43 @@ export class Lane {
         throw new Error('another worker has taken over the job');
       finish('done');
     } catch (error) {
-      if (signal.aborted) {
-        await returnJobs(pool, { owner, only: [job.id] });
-        log.info('job returned for a retry');
-        finish('returned');
-      } else if (isDatabaseAway(error) && returnsOf(job, definition) < MAX_RETURNS) {
-        const delayMs = Math.min(FIRST_RETURN_MS * 2 ** returnsOf(job, definition), LAST_RETURN_MS);
-        await returnJobs(pool, { owner, only: [job.id], delayMs });
-        log.warn({ err: error }, 'the database was away; job returned for a retry');
-        finish('returned');
-      } else if (error instanceof FinalJobError) {
-        await failForGood(pool, owner, job.id);
-        log.error({ err: error }, 'job failed permanently');
-        finish('given_up');
-      } else {
-        log[run.lastAttempt ? 'error' : 'warn'](
-          { err: error },
-          run.lastAttempt ? 'job failed on its last attempt' : 'job failed',
-        );
-        finish(run.lastAttempt ? 'given_up' : 'failed');
-      }
+      // Without a connection nothing can be recorded. The job is not held any more, so `#reconcileLater` returns it.
+      finish(
+        await this.#record(definition, job, { error, owner, signal, log }).catch((failure: unknown) => {
+          log.warn({ err: failure }, 'could not record how a job ended');
+          return 'failed';
+        }),
+      );
       throw error;
     }
+  }
+
+  /** Records a job that did not get to its end. Returns the outcome for the metrics. */
+  async #record(
+    definition: AnyJobDefinition,
+    job: Job,
+    { error, owner, signal, log }: { error: unknown; owner: string; signal: AbortSignal; log: Logger },
+  ): Promise<string> {
+    const { pool } = this.#options;
+    if (signal.aborted) {
+      await returnJobs(pool, { owner, only: [job.id] });
+      log.info('job returned for a retry');
+      return 'returned';
+    }
+    if (isDatabaseAway(error) && returnsOf(job, definition) < MAX_RETURNS) {
+      const delayMs = Math.min(FIRST_RETURN_MS * 2 ** returnsOf(job, definition), LAST_RETURN_MS);
+      await returnJobs(pool, { owner, only: [job.id], delayMs });
+      log.warn({ err: error }, 'the database was away; job returned for a retry');
+      return 'returned';
+    }
+    if (error instanceof FinalJobError) {
+      await failForGood(pool, owner, job.id);
+      log.error({ err: error }, 'job failed permanently');
+      return 'given_up';
+    }
+    const isLast = job.attempts >= job.max_attempts;
+    log[isLast ? 'error' : 'warn']({ err: error }, isLast ? 'job failed on its last attempt' : 'job failed');
+    return isLast ? 'given_up' : 'failed';
   }
 }
 
