@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
-import { access, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'rolldown';
+import { syncPath } from '../platform/files/durable.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SOURCES = join(ROOT, 'src');
@@ -31,7 +32,7 @@ export const bundleHub = async (directory: string): Promise<string> => {
   try {
     await write(draft);
     // After a power failure, a bundle of empty files would make all later starts fail.
-    for (const name of await readdir(draft)) await sync(join(draft, name));
+    for (const name of await readdir(draft)) await syncPath(join(draft, name));
     // Fails if another process was faster. Its bundle is the same.
     await rename(draft, folder).catch(async (error: unknown) => {
       if (!(await exists(entry))) throw error;
@@ -95,15 +96,6 @@ const placesOfSources: Plugin = {
           map: null,
         }
       : null,
-};
-
-const sync = async (path: string): Promise<void> => {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 };
 
 const exists = (path: string): Promise<boolean> =>

@@ -125,12 +125,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         if (isStream) {
           const params = read();
           if (Array.isArray(params)) return answer(reply, 400, ['A batch cannot be answered by an event stream']);
-          if (params instanceof Refused)
-            return answer(
-              reply,
-              400,
-              params.errors.map(({ message }) => message),
-            );
+          if (params instanceof Refused) return answer(reply, 400, messagesOf(params));
           if (body === null && operationOf(engine, params) === 'mutation')
             return answer(reply.header('allow', 'POST'), 405, ['Mutations need a POST request']);
           const seat = bounds.enter(request.ip);
@@ -157,12 +152,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         if (body === null) {
           const params = read();
           // Yoga has its own answer to a request without a query, which does not tell clients to send it.
-          if (params instanceof Refused && params.status === 200)
-            return answer(
-              reply,
-              200,
-              params.errors.map(({ message }) => message),
-            );
+          if (params instanceof Refused && params.status === 200) return answer(reply, 200, messagesOf(params));
         }
         // Yoga parses these bodies without limits on their values.
         if (body !== null && body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
@@ -274,6 +264,8 @@ const answerByYoga = async (
   reply.code(response.status);
   return reply.send(Buffer.from(await response.arrayBuffer()));
 };
+
+const messagesOf = ({ errors }: Refused): string[] => errors.map(({ message }) => message);
 
 const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
   answer(reply, 413, [`The body exceeds the limit of ${maxBytes} bytes`]);

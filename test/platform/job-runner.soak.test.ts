@@ -76,6 +76,16 @@ const enqueue = (definition: JobDefinition<Numbered>, ns: number[], options?: En
     for (const n of ns) tx.enqueue(definition, { n }, options);
   });
 
+/** Waits until a statement of the runner waits for a lock, and cuts its connection. */
+const cutBlocked = (what: string) =>
+  until(`${what} to be cut`, async () => {
+    const { rows } = await services.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'millrace jobs' and wait_event_type = 'Lock'`,
+    );
+    return rows.length > 0;
+  });
+
 const numbersTo = (count: number) => Array.from({ length: count }, (_, n) => n);
 const queued = async () => (await services.pool.query('select * from graphile_worker._private_jobs order by id')).rows;
 
@@ -473,13 +483,7 @@ describe('a runner', () => {
     try {
       await holder.query('begin; lock table graphile_worker._private_tasks in access exclusive mode');
       await start([short], services, processes, { pollMs: 100 });
-      await until('the first fetch to be cut', async () => {
-        const { rows } = await services.pool.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and application_name = 'millrace jobs' and wait_event_type = 'Lock'`,
-        );
-        return rows.length > 0;
-      });
+      await cutBlocked('the first fetch');
     } finally {
       await holder.query('rollback');
       holder.release();
@@ -509,13 +513,7 @@ describe('a runner', () => {
     try {
       await holder.query('begin; select from graphile_worker._private_jobs for update');
       held.resolve();
-      await until('its completion to be cut', async () => {
-        const { rows } = await services.pool.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and application_name = 'millrace jobs' and wait_event_type = 'Lock'`,
-        );
-        return rows.length > 0;
-      });
+      await cutBlocked('its completion');
     } finally {
       await holder.query('rollback');
       holder.release();

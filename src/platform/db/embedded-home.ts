@@ -19,7 +19,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { z } from 'zod';
-import { replaceFile } from '../files/write-once.ts';
+import { replaceFile } from '../files/durable.ts';
 import { isAlive, processKey } from './embedded-lock.ts';
 
 /** The account that runs the server if the hub runs as root, because Postgres refuses to run as root. */

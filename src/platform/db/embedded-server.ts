@@ -4,9 +4,9 @@ import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm } from 'node:fs/pr
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { replaceFile } from '../files/durable.ts';
 import { codeOf } from '../files/error-code.ts';
 import { shortTemporaryFolder } from '../files/temporary-folder.ts';
-import { replaceFile } from '../files/write-once.ts';
 import type { Account, Home } from './embedded-home.ts';
 import { isAlive } from './embedded-lock.ts';
 

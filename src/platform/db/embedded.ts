@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { syncFolder } from '../files/write-once.ts';
+import { syncPath } from '../files/durable.ts';
 import type { Logger } from '../log.ts';
 import { type Account, findBinaries, findHome, findPackage, type Home, SHARED_DIRECTORY } from './embedded-home.ts';
 import { isAlive, processKey, withLock } from './embedded-lock.ts';
@@ -198,9 +198,9 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
   ]);
   await writeFile(home.passwordFile, password, { mode: 0o600, flush: durable });
   // A cluster without its password would be lost.
-  if (durable) await syncFolder(home.root);
+  if (durable) await syncPath(home.root);
   await rename(cluster, home.data);
-  if (durable) await syncFolder(parent);
+  if (durable) await syncPath(parent);
   await rm(unfinished, { recursive: true, force: true });
   return password;
 };

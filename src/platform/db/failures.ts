@@ -10,8 +10,8 @@ const MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/;
 
 /**
- * Returns true if the error means that the database is down, starting, a standby or out of connections. The request can be
- * retried.
+ * Returns true if the error means that the database is down, starting, a standby or out of connections. The request can
+ * be retried.
  */
 export const isDatabaseAway = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;

@@ -28,7 +28,7 @@ const types: pg.CustomTypesConfig = {
 /** The settings of every session, which the conversion of times relies on. */
 export const SESSION_SETTINGS = { timezone: 'UTC', datestyle: 'ISO', plan_cache_mode: 'force_generic_plan' };
 
-/** Finds a server that vanished without a word within twenty seconds, such as after a failover. */
+/** Finds a server that vanished without a word, such as after a failover. */
 export const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const;
 
 export interface PoolOptions {

@@ -7,8 +7,8 @@ import { codeOf } from './error-code.ts';
 const MAX_BYTES = 80;
 
 /**
- * Creates a temporary folder that only this account can enter, with a path so short that a Unix socket fits into it: in
- * TMPDIR, `/tmp` or one of the `others`, whichever is the first that allows it.
+ * Creates a temporary folder that only this account can enter. Its path is so short that a Unix socket fits into it.
+ * Tries TMPDIR, `/tmp` and then the `others`.
  *
  * @throws Error that says what to do if none of them can take it
  */

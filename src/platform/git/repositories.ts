@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { syncFolder, writeOnce } from '../files/write-once.ts';
+import { syncPath, writeOnce } from '../files/durable.ts';
+import { HOUR_MS } from '../values/units.ts';
 import { GitError } from './git-error.ts';
 import type { Runner } from './process/runner.ts';
 import { validRefName } from './ref-names.ts';
@@ -43,7 +44,7 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       try {
         await writeEmpty(fresh, await configOf(), defaultBranch, runner.durable);
         await rename(fresh, target);
-        if (runner.durable) await syncFolder(dirname(target));
+        if (runner.durable) await syncPath(dirname(target));
       } catch (error) {
         await rm(fresh, { recursive: true, force: true });
         if (await exists(path)) return; // another process was first
@@ -111,15 +112,14 @@ const initialConfig = async (runner: Runner): Promise<string> => {
 };
 
 const TEMPLATE = '.template-';
-/** Older ones were left behind by processes that died. */
-const TEMPLATE_MS = 3_600_000;
 
+/** Removes those older than an hour, which processes left behind when they died. */
 const removeLostTemplates = async (root: string): Promise<void> => {
   for (const name of await readdir(root)) {
     if (!name.startsWith(TEMPLATE)) continue;
     const path = join(root, name);
     const status = await unlessAbsent(stat(path));
-    if (status && status.mtimeMs < Date.now() - TEMPLATE_MS) await rm(path, { recursive: true, force: true });
+    if (status && status.mtimeMs < Date.now() - HOUR_MS) await rm(path, { recursive: true, force: true });
   }
 };
 

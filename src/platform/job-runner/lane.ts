@@ -14,7 +14,7 @@ import type { Pool, PoolClient } from 'pg';
 import { type Services, systemActor } from '../context.ts';
 import type { CreateContext } from '../create-context.ts';
 import { isDatabaseAway } from '../db/failures.ts';
-import { type AnyJobDefinition, FinalJobError } from '../jobs.ts';
+import { type AnyJobDefinition, FinalJobError, type JobRun } from '../jobs.ts';
 import type { Logger } from '../log.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { failForGood, isHeld, lockOwner, returnJobs } from './locks.ts';
@@ -29,8 +29,8 @@ export interface LaneOptions {
   readonly crons: ParsedCronItem[];
   readonly concurrency: number;
   /**
-   * Fetches jobs in batches. For short jobs this gives twelve times the rate. Unsuitable for long jobs,
-   * which would be fetched and then wait.
+   * Fetches jobs in batches. For short jobs this gives twelve times the rate. Unsuitable for long jobs, which would be
+   * fetched and then wait.
    */
   readonly batched: boolean;
   /** Called when a job has ended, whatever its outcome. The statement that records it may still run. */
@@ -152,7 +152,8 @@ export class Lane {
       preset: {
         worker: {
           // Without batches, graphile-worker 0.18 does not wait for these statements, nor catch their failures.
-          ...{ completeJobBatchDelay: 0, failJobBatchDelay: 0 },
+          completeJobBatchDelay: 0,
+          failJobBatchDelay: 0,
           ...(batched ? { localQueue: { size: concurrency * 4, ttl: POLL_MS } } : {}),
         },
       },
@@ -178,7 +179,7 @@ export class Lane {
     if (this.#period === null || this.#workers?.owner !== owner) return;
     this.#log.error('the workers shut down unexpectedly; starting new ones');
     this.#workers = null;
-    // Whoever is starting workers sees that these are gone, and starts others.
+    // A start under way sees that these are gone, and starts others.
     if (this.#starting !== this.#period) void this.#restart(this.#period);
   }
 
@@ -313,7 +314,7 @@ export class Lane {
     } catch (error) {
       // Without a connection nothing can be recorded. The job is not held any more, so `#reconcileLater` returns it.
       finish(
-        await this.#record(definition, job, { error, owner, signal, log }).catch((failure: unknown) => {
+        await this.#record(definition, job, run, { error, owner, signal, log }).catch((failure: unknown) => {
           log.warn({ err: failure }, 'could not record how a job ended');
           return 'failed';
         }),
@@ -326,6 +327,7 @@ export class Lane {
   async #record(
     definition: AnyJobDefinition,
     job: Job,
+    { lastAttempt }: JobRun,
     { error, owner, signal, log }: { error: unknown; owner: string; signal: AbortSignal; log: Logger },
   ): Promise<string> {
     const { pool } = this.#options;
@@ -345,9 +347,8 @@ export class Lane {
       log.error({ err: error }, 'job failed permanently');
       return 'given_up';
     }
-    const isLast = job.attempts >= job.max_attempts;
-    log[isLast ? 'error' : 'warn']({ err: error }, isLast ? 'job failed on its last attempt' : 'job failed');
-    return isLast ? 'given_up' : 'failed';
+    log[lastAttempt ? 'error' : 'warn']({ err: error }, lastAttempt ? 'job failed on its last attempt' : 'job failed');
+    return lastAttempt ? 'given_up' : 'failed';
   }
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../config/config.ts';
-import { writeOnce } from '../files/write-once.ts';
+import { writeOnce } from '../files/durable.ts';
 
 const FILE = 'instance-key';
 const BYTES = 32;

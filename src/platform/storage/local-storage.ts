@@ -4,8 +4,8 @@ import { access, type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat 
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { badRequest, notFound } from '#platform/errors.ts';
+import { syncPath } from '#platform/files/durable.ts';
 import { codeOf } from '#platform/files/error-code.ts';
-import { syncFolder } from '#platform/files/write-once.ts';
 import { createMeter, toStorageError } from './meter.ts';
 import { assertKey, assertRange, type ListedFile, outside, resolveRange, type Storage } from './storage.ts';
 
@@ -41,7 +41,7 @@ export const createLocalStorage = ({ durable = true, ...options }: LocalStorageO
         await pipeline(source, meter.stream, target, { signal });
         await moveIntoPlace(draft, path);
         // The rename itself must survive a power failure too.
-        if (durable) await syncFolder(dirname(path));
+        if (durable) await syncPath(dirname(path));
         return meter.result();
       } catch (error) {
         // Also destroy a source that was never connected to the pipeline.

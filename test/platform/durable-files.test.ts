@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeOnce } from '#platform/files/write-once.ts';
+import { writeOnce } from '#platform/files/durable.ts';
 import { loadInstanceKey } from '#platform/process/instance-key.ts';
 
 let directory: string;

@@ -18,7 +18,7 @@ export const writeOnce = async (path: string, bytes: Uint8Array): Promise<Buffer
     await writeFile(draft, bytes, { flag: 'wx', mode: 0o600, flush: true });
     // Unlike a rename, this fails if the file exists.
     await link(draft, path);
-    await syncFolder(dirname(path));
+    await syncPath(dirname(path));
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
   } finally {
@@ -35,15 +35,15 @@ export const replaceFile = async (path: string, text: string): Promise<void> => 
   const draft = `${path}.draft`;
   await writeFile(draft, text, { mode: 0o600, flush: true });
   await rename(draft, path);
-  await syncFolder(dirname(path));
+  await syncPath(dirname(path));
 };
 
-/** Waits until new names in the folder survive a power failure. */
-export const syncFolder = async (path: string): Promise<void> => {
-  const folder = await open(path, 'r');
+/** Waits until the content of a file, or the names in a folder, survive a power failure. */
+export const syncPath = async (path: string): Promise<void> => {
+  const handle = await open(path, 'r');
   try {
-    await folder.sync();
+    await handle.sync();
   } finally {
-    await folder.close();
+    await handle.close();
   }
 };
