@@ -60,10 +60,7 @@ export interface HubOptions {
   readonly durable?: boolean;
   /** The most connections of each pool. Tests need few: opening one is expensive, and each plans its statements anew. */
   readonly connections?: number;
-  /**
-   * Called as soon as the first administrator exists, because a generated password would be lost if the start failed
-   * later.
-   */
+  /** Called right before the first administrator is committed, with generated values that are shown only now. */
   readonly onAdministrator?: (administrator: SeededAdministrator) => void;
 }
 
@@ -137,11 +134,11 @@ export const startHub = async ({
     closers.push(() => services.storage.close());
     closers.push(() => services.git.close());
     const createContext = createContextFactory(services);
-    const administrator = await seedAdministrator(createContext({ actor: systemActor }), {
-      password: config.adminPassword,
-      token: config.adminToken,
-    });
-    onAdministrator?.(administrator);
+    await seedAdministrator(
+      createContext({ actor: systemActor }),
+      { password: config.adminPassword, token: config.adminToken },
+      onAdministrator,
+    );
 
     const listener = new Listener(connectionString, log);
     listener.on(SETTINGS_CHANNEL, () => forgetSettings(services));

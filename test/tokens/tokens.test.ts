@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { daysAfter } from '#domains/tokens/model.ts';
-import { seedAdministrator } from '#domains/tokens/seed.ts';
+import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
 import { type Context, systemActor } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { digestToken } from '#platform/secrets.ts';
@@ -275,6 +275,20 @@ describe('the first administrator', () => {
     expect(rows).toHaveLength(1);
     expect(rows[0]?.expires_at).toBeNull();
     expect(rows[0]?.scopes).toContain('sudo');
+  });
+
+  it('exists only once its generated secrets were shown, as they would be lost with a process that dies', async () => {
+    await using disposables = new AsyncDisposableStack();
+    const ctx = await emptyHub(disposables);
+    const die = () => {
+      throw new Error('the process died');
+    };
+    await expect(seedAdministrator(ctx, {}, die)).rejects.toThrow('the process died');
+    const shown: SeededAdministrator[] = [];
+    const seeded = await seedAdministrator(ctx, {}, (administrator) => shown.push(administrator));
+    expect(seeded.created).toBe(true);
+    expect(shown).toEqual([seeded]);
+    await seedAdministrator(ctx, {}, die);
   });
 
   it('has no given secret shown', async () => {

@@ -21,10 +21,14 @@ const USERNAME = 'root';
  * Creates the first administrator, `root`, if there is no administrator yet. Generates the password and token if they
  * are not given. A given token is added as it is, with all scopes and without expiry, even when `root` already exists.
  * If several processes start at once, one of them does this.
+ *
+ * Calls `show` right before the commit: if the process dies between the two, `root` does not exist, and the next start
+ * shows new values. After the commit, generated values would be lost.
  */
 export const seedAdministrator = async (
   ctx: Context,
   given: { readonly password?: string | null; readonly token?: string | null },
+  show: (administrator: SeededAdministrator) => void = () => {},
 ): Promise<SeededAdministrator> => {
   const { personal_access_token_prefix: prefix } = await getSettings(ctx);
   return ctx.transaction(async (tx) => {
@@ -47,7 +51,13 @@ export const seedAdministrator = async (
       can_create_group: true,
     });
     await store(tx, id, token);
-    return { created: true, password: given.password ? null : password, token: given.token ? null : token };
+    const administrator = {
+      created: true,
+      password: given.password ? null : password,
+      token: given.token ? null : token,
+    };
+    show(administrator);
+    return administrator;
   });
 };
 
