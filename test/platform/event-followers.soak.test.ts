@@ -352,4 +352,16 @@ describe('a follower of some kinds only', () => {
     );
     expect(rows.map(({ position }) => position)).toEqual([await logs[0]?.log.sequencer.sequence()]);
   });
+
+  it('saves its cursor later if the database could not save it', async () => {
+    const running = await follow(0, { ...recorder('idle and unsaved', 0), wants });
+    await running.drain();
+    await drop(10);
+    await services.pool.query('alter table event_cursors rename to event_cursors_away');
+    await running.drain();
+    await services.pool.query('alter table event_cursors_away rename to event_cursors');
+    await running.drain();
+    expect(await cursorOf('idle and unsaved')).toBe(await logs[0]?.log.sequencer.sequence());
+    await running.stop();
+  });
 });

@@ -109,11 +109,12 @@ export const startFollowers = async (options: FollowersOptions): Promise<Running
 /**
  * Saves the cursors of followers that only skipped unwanted events. All together and rarely, because after a crash the
  * events are simply skipped again. Leaves out locked cursors: the follower that holds the lock saves them. Then each
- * follower compares its cursor with the database, which may have lost a commit.
+ * follower compares its cursor with the database, which may have lost a commit. If this fails, the cursors are still to be
+ * saved.
  */
 const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<void> => {
-  const moved = readers.flatMap((reader) => reader.takeUnsaved() ?? []);
-  const comparisons = readers.map((reader) => reader.comparing());
+  const moved = readers.flatMap((reader) => reader.unsaved() ?? []);
+  const notes = readers.map((reader) => reader.saving());
   const { rows } = await sql<{ name: string; position: number }>`
     with idle as (
       select c.name, given.position from event_cursors c
@@ -127,7 +128,7 @@ const saveCursors = async (db: Database, readers: readonly Reader[]): Promise<vo
     )
     select name, position from event_cursors`.execute(db);
   const positions = new Map(rows.map(({ name, position }) => [name, position]));
-  for (const compare of comparisons) compare(positions);
+  for (const note of notes) note(positions);
 };
 
 /** The number of followers that handle events at the same time. The pool keeps the other connections for requests. */
@@ -214,17 +215,19 @@ class Reader {
     await this.#loop.stop();
   }
 
-  /** Returns the cursor if it must be saved, and marks it as saved. The caller saves it. */
-  takeUnsaved(): { readonly name: string; readonly position: number; readonly known: number } | null {
-    if (!this.#unsaved) return null;
-    this.#unsaved = false;
-    return { name: this.#follower.name, position: this.#cursor, known: this.#known };
+  /** Returns the cursor if it must be saved. */
+  unsaved(): { readonly name: string; readonly position: number; readonly known: number } | null {
+    return this.#unsaved ? { name: this.#follower.name, position: this.#cursor, known: this.#known } : null;
   }
 
-  /** Returns a function that compares its present cursor with positions that were read since. */
-  comparing(): (positions: ReadonlyMap<string, number>) => void {
-    const known = this.#known;
+  /**
+   * Returns a function to call once its present cursor is saved. It compares the cursor with positions that were read
+   * since.
+   */
+  saving(): (positions: ReadonlyMap<string, number>) => void {
+    const [cursor, known] = [this.#cursor, this.#known];
     return (positions) => {
+      if (this.#cursor === cursor) this.#unsaved = false;
       const position = positions.get(this.#follower.name);
       if (position !== undefined && this.#goBack(position, known)) this.#wake();
     };
