@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, jwtVerify } from 'jose';
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { CreatedApplication } from '#domains/oauth/applications.ts';
@@ -192,6 +192,17 @@ describe('/oauth/userinfo', () => {
       updated_at: expect.any(Number),
       groups: [parent.full_path],
     });
+  });
+
+  test('has the claims of the id token, but for the groups', async () => {
+    await app().make.groupMember(await app().make.group({ visibility: 'private' }), user, 30);
+    for (const scope of ['openid', 'openid profile email']) {
+      const { access_token, id_token = '' } = await tokensFor(app(), user, application, { scope });
+      const { body } = await get(app(), '/oauth/userinfo', bearer(access_token));
+      const { groups: _, ...claims } = body;
+      const { iss, aud, iat, exp, azp, at_hash, auth_time, ...told } = decodeJwt(id_token);
+      expect(told).toEqual(claims);
+    }
   });
 
   test('accepts POST, with the token in the form too', async () => {

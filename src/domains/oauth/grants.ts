@@ -225,6 +225,7 @@ const withIdToken = async (
   if (!about.scopes.includes('openid')) return issued;
   const id_token = await makeIdToken(tx, {
     userId: about.userId,
+    scopes: new Set(about.scopes),
     clientId: application.uid,
     accessToken: issued.access_token,
     expiresIn: issued.expires_in,

@@ -7,9 +7,10 @@ import type { Context } from '#platform/context.ts';
 import { dateOf } from '#platform/time.ts';
 import { SIGNING_ALGORITHM, signingKey } from './signing-keys.ts';
 
-/** The contents of an id token besides its user. */
+/** The contents of an id token. */
 export interface IdTokenInput {
   readonly userId: number;
+  readonly scopes: ReadonlySet<string>;
   /** The application's `client_id`. */
   readonly clientId: string;
   readonly accessToken: string;
@@ -25,7 +26,10 @@ export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<st
   const { SignJWT } = await import('jose');
   const { kid, key } = await signingKey(ctx);
   const issuedAt = Math.floor(ctx.clock.now().getTime() / 1000);
+  // Clients such as Auth.js read the user from the id token alone. The groups would make it large.
+  const { groups: _, ...claims } = await claimsOf(ctx, input.userId, input.scopes);
   return new SignJWT({
+    ...claims,
     azp: input.clientId,
     at_hash: halfHash(input.accessToken),
     ...(input.nonce === null ? {} : { nonce: input.nonce }),
@@ -33,7 +37,6 @@ export const makeIdToken = async (ctx: Context, input: IdTokenInput): Promise<st
   })
     .setProtectedHeader({ alg: SIGNING_ALGORITHM, kid, typ: 'JWT' })
     .setIssuer(ctx.services.urls.base)
-    .setSubject(String(input.userId))
     .setAudience(input.clientId)
     .setIssuedAt(issuedAt)
     .setExpirationTime(issuedAt + input.expiresIn)
