@@ -61,6 +61,25 @@ describe('an auditor', () => {
     await app().as(owner).put(path, { merge_requests_access_level: 'enabled' });
   });
 
+  it('is assigned and asked for reviews where an auditor can read', async () => {
+    const { owner, auditor, path, open, hidden } = scene;
+    const assignee_ids = [auditor.id];
+    const as = app().as(owner);
+    expect((await as.put(`${path}/issues/${open.iid}`, { assignee_ids })).body.assignee?.id).toBe(auditor.id);
+    expect((await as.put(`${path}/issues/${hidden.iid}`, { assignee_ids })).status).toBe(200);
+    const { body } = await as.post(`${path}/merge_requests`, {
+      ...{ source_branch: 'topic', target_branch: 'main', title: 'Reviewed' },
+      ...{ assignee_ids, reviewer_ids: assignee_ids },
+    });
+    expect([body.assignee?.id, body.reviewers[0]?.id]).toEqual([auditor.id, auditor.id]);
+    await as.put(path, { merge_requests_access_level: 'private' });
+    const closed = await as.put(`${path}/merge_requests/${body.iid}`, { assignee_ids: [], reviewer_ids: [] });
+    expect(closed.body.reviewers).toEqual([]);
+    const again = await as.put(`${path}/merge_requests/${body.iid}`, { reviewer_ids: assignee_ids });
+    expect(again.body.reviewers).toEqual([]);
+    await as.put(path, { merge_requests_access_level: 'enabled' });
+  });
+
   it('changes nothing', async () => {
     const { group, path, open } = scene;
     // External users create no groups.

@@ -12,7 +12,7 @@ export interface Asked {
 
 /**
  * Returns those users who can read a part of the projects, by project: administrators, members with the role, and if
- * the part is as open as its project, everyone to whom the project is open.
+ * the part is as open as its project, auditors and everyone to whom the project is open.
  */
 export const readersByProject = async (
   ctx: Pick<Context, 'db'>,
@@ -30,7 +30,7 @@ export const readersByProject = async (
       ? []
       : await ctx.db
           .selectFrom('users')
-          .select(['id', 'is_admin', 'external'])
+          .select(['id', 'is_admin', 'is_auditor', 'external'])
           .where(sql<boolean>`id = any (${[...new Set(others)]}::bigint[])`)
           .execute();
   const users = new Map(rows.map((row) => [row.id, row]));
@@ -38,7 +38,8 @@ export const readersByProject = async (
     if (members.get(project.id)?.has(userId)) return true;
     const user = users.get(userId);
     if (!user || user.is_admin) return user !== undefined;
-    return isOpen(project) && project.visibility_level >= (user.external ? PUBLIC : INTERNAL);
+    if (!isOpen(project)) return false;
+    return user.is_auditor || project.visibility_level >= (user.external ? PUBLIC : INTERNAL);
   };
   return new Map(
     asked.map(({ project, userIds }) => [project.id, new Set(userIds.filter((id) => mayRead(project, id)))]),
