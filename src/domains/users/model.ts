@@ -1,3 +1,4 @@
+import { defineCache } from '#platform/cache.ts';
 import type { Context } from '#platform/context.ts';
 import { isoTime } from '#platform/time.ts';
 import { webUrl } from '#platform/urls.ts';
@@ -140,11 +141,21 @@ export const workInformation = (user: {
   return user.job_title || user.organization || null;
 };
 
+/** By time zone. To make a formatter takes 200 times as long as to use it. */
+const timeFormats = defineCache<string, Intl.DateTimeFormat>({ name: 'time formats', limit: 200 });
+
 /** Returns the local time of the user, such as `3:38 PM`, or null when the time zone is unknown. */
-export const localTime = (ctx: Pick<Context, 'clock'>, user: { readonly timezone: string | null }): string | null => {
-  if (!user.timezone) return null;
+export const localTime = (
+  { clock, services }: Pick<Context, 'clock' | 'services'>,
+  { timezone }: { readonly timezone: string | null },
+): string | null => {
+  if (!timezone) return null;
+  const formats = timeFormats(services);
   try {
-    return ctx.clock.now().toLocaleTimeString('en-US', { timeZone: user.timezone, timeStyle: 'short' });
+    const format =
+      formats.get(timezone) ?? new Intl.DateTimeFormat('en-US', { timeZone: timezone, timeStyle: 'short' });
+    formats.set(timezone, format);
+    return format.format(clock.now());
   } catch (error) {
     // This Node version does not know the time zone.
     if (error instanceof RangeError) return null;
