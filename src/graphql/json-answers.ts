@@ -4,22 +4,23 @@ import type { ExecutionResult } from 'graphql';
 import type { Context } from '#platform/context.ts';
 import { type Engine, Refused } from './engine.ts';
 import { answerTooLong, LIMITS } from './limits.ts';
-import { readBody } from './params.ts';
+import type { readBody } from './params.ts';
 import { toJsonText } from './text-rows.ts';
 
 const RESPONSE_TYPE = 'application/graphql-response+json';
 
-/** Answers JSON requests, which nearly all requests are. Behaves as Yoga does. */
+type Sent = ReturnType<typeof readBody>;
+
+/** Answers GET requests and JSON requests, which nearly all requests are. Behaves as Yoga does. */
 export const answerJson = async (
   engine: Engine,
   ctx: Context,
-  { headers }: FastifyRequest,
+  { headers, method }: FastifyRequest,
   reply: FastifyReply,
-  body: Buffer,
+  params: Sent,
 ): Promise<FastifyReply> => {
   const type = responseType(headers.accept);
   if (type === null) return answer(reply, 406, [`The answer can be application/json or ${RESPONSE_TYPE}`]);
-  const params = readBody(body);
   reply.type(`${type}; charset=utf-8`);
   if (Array.isArray(params)) {
     const results: string[] = [];
@@ -36,7 +37,8 @@ export const answerJson = async (
     }
     return reply.code(200).send(`[${results.join(',')}]`);
   }
-  return sendResult(reply, type, params instanceof Refused ? params : await engine.execute(ctx, params));
+  const readOnly = method !== 'POST';
+  return sendResult(reply, type, params instanceof Refused ? params : await engine.execute(ctx, params, { readOnly }));
 };
 
 /** Answers a single query for an assumed caller. Returns false if the caller must be authenticated first. */
@@ -45,10 +47,9 @@ export const answerAssumed = async (
   ctx: Context,
   { headers }: FastifyRequest,
   reply: FastifyReply,
-  body: Buffer,
+  params: Sent,
 ): Promise<boolean> => {
   const type = responseType(headers.accept);
-  const params = readBody(body);
   if (type === null || params instanceof Refused || Array.isArray(params) || !engine.isRead(params)) return false;
   const result = await ctx.callerCheck?.during(ctx.services.pool, () => engine.execute(ctx, params));
   if (result) sendResult(reply.type(`${type}; charset=utf-8`), type, result);

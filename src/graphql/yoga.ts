@@ -62,8 +62,8 @@ export interface GraphqlMount {
 }
 
 /**
- * Mounts GraphQL. JSON over POST goes directly to the engine. Event streams and WebSockets go to live.ts. Other forms
- * of GraphQL over HTTP (GET, urlencoded, `application/graphql`) go through Yoga to the same engine.
+ * Mounts GraphQL. GET requests and JSON go directly to the engine. Event streams and WebSockets go to live.ts. Other
+ * forms of GraphQL over HTTP (urlencoded, `application/graphql`) go through Yoga to the same engine.
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
   const engine = new Engine(options.schema, options.caches, options.countDeprecated);
@@ -107,14 +107,16 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         const isJson =
           body !== null && JSON_TYPE.test(headers['content-type'] ?? '') && headers['content-encoding'] === undefined;
         const events = isJson || body === null ? eventStreamIn(headers.accept) : 'refused';
-        const read = () => (isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query)));
+        let sent: ReturnType<typeof readBody> | undefined;
+        const read = () =>
+          (sent ??= isJson ? readBody(body) : readQuery(new URLSearchParams(splitTarget(request.url).query)));
         const isStream =
           events === 'preferred' || (events === 'accepted' && operationOf(engine, read()) === 'subscription');
         const caller = callerOf(request, reply);
         let ctx: Context;
         try {
           const assumed = isJson && !isStream ? await options.assume?.(caller) : null;
-          if (isJson && assumed && (await answerAssumed(engine, assumed, request, reply, body))) return reply;
+          if (isJson && assumed && (await answerAssumed(engine, assumed, request, reply, read()))) return reply;
           ctx = await contextOf(caller);
         } catch (error) {
           const { status, message, retryAfterSeconds } = rejectionOf(error);
@@ -148,14 +150,9 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           }
           return reply;
         }
-        if (isJson) return answerJson(engine, ctx, request, reply, body);
-        if (body === null) {
-          const params = read();
-          // Yoga has its own answer to a request without a query, which does not tell clients to send it.
-          if (params instanceof Refused && params.status === 200) return answer(reply, 200, messagesOf(params));
-        }
+        if (isJson || body === null) return answerJson(engine, ctx, request, reply, read());
         // Yoga parses these bodies without limits on their values.
-        if (body !== null && body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
+        if (body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
         yoga ??= yogaOver(engine);
         return answerByYoga(await yoga, ctx, request, reply, body);
       },
@@ -205,12 +202,9 @@ interface YogaContext {
 const yogaOver = async (engine: Engine) => {
   const { createYoga } = await import('graphql-yoga');
   const useEngine: Plugin<YogaContext, YogaContext> = {
-    onParams: async ({ params, request, context, setResult }) => {
+    onParams: async ({ params, context, setResult }) => {
       const read = readParams(params);
-      const result =
-        read instanceof Refused
-          ? read
-          : await engine.execute(context.ctx, read, { readOnly: request.method === 'GET' });
+      const result = read instanceof Refused ? read : await engine.execute(context.ctx, read);
       setResult(
         result instanceof Refused ? { errors: result.errors.map((error) => withStatus(error, result.status)) } : result,
       );
@@ -247,7 +241,7 @@ const answerByYoga = async (
   ctx: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  body: Buffer | null,
+  body: Buffer,
 ): Promise<FastifyReply> => {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers))
@@ -256,7 +250,7 @@ const answerByYoga = async (
     new Request(`http://local${GRAPHQL_PATH}?${splitTarget(request.url).query}`, {
       method: request.method,
       headers,
-      ...(body ? { body: new Uint8Array(body) } : {}),
+      body: new Uint8Array(body),
     }),
     { ctx },
   );

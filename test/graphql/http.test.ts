@@ -120,6 +120,18 @@ describe('GraphQL over HTTP', () => {
   it('serves GET, urlencoded and application/graphql through the same engine', async () => {
     const get = await fetch(`${server.url}?query=${encodeURIComponent('{ echo(text: "a b") }')}`);
     expect(await get.json()).toEqual({ data: { echo: 'a b' } });
+    const named = { query: 'query Q($t: String!) { echo(text: $t) } query R { echo(text: "r") }', operationName: 'Q' };
+    const search = new URLSearchParams({ ...named, variables: '{"t":"v"}' });
+    const spec = await fetch(`${server.url}?${search}`, { headers: { accept: 'application/graphql-response+json' } });
+    expect(spec.headers.get('content-type')).toContain('application/graphql-response+json');
+    expect(await spec.json()).toEqual({ data: { echo: 'v' } });
+    const statusOf = async (query: string, headers: Record<string, string> = {}) =>
+      (await fetch(`${server.url}${query}`, { headers })).status;
+    expect(await statusOf('?query=%7B')).toBe(200);
+    expect(await statusOf('?query=%7B', { accept: 'application/graphql-response+json' })).toBe(400);
+    expect(await statusOf('?query=%7Becho%7D&variables=%7B')).toBe(400);
+    expect(await statusOf('')).toBe(400);
+    expect(await statusOf('?query=%7Becho%7D', { accept: 'image/png' })).toBe(406);
     const form = await fetch(server.url, {
       method: 'POST',
       body: new URLSearchParams({ query: '{ echo(text: "x") }' }),
