@@ -67,6 +67,34 @@ it('refuses a long summary of spent time', async () => {
   await mutate(app().as(owner), 'timelogCreate', { ...input, summary: 'x'.repeat(255) });
 });
 
+it('refuses a long duration', async () => {
+  const { body: issue } = await app().as(owner).post(`/projects/${project.id}/issues`, { title: 'estimated' });
+  const timeSpent = '1m '.repeat(86);
+  const issuableId = `gid://gitlab/Issue/${issue.id}`;
+  expect(await refused('timelogCreate', { issuableId, timeSpent, summary: '' })).toEqual([
+    'duration is invalid (allowed: a duration such as 1w 2d 3h 30m)',
+  ]);
+  await mutate(app().as(owner), 'timelogCreate', { issuableId, timeSpent: timeSpent.slice(3, -1), summary: '' });
+});
+
+it('refuses more links of a release than REST, and takes as many labels', async () => {
+  const projectPath = project.path_with_namespace;
+  const links = Array.from({ length: 101 }, (_, n) => ({ name: `l${n}`, url: `https://example.com/${n}` }));
+  const release = { projectPath, tagName: 'v1', ref: 'main' };
+  expect(await refused('releaseCreate', { ...release, assets: { links } })).toEqual(['Links may be at most 100']);
+  expect(await listed(`/projects/${project.id}/releases`)).toEqual([]);
+  await mutate(app().as(owner), 'releaseCreate', { ...release, assets: { links: links.slice(1) } });
+  const labels = Array.from({ length: 1_001 }, (_, n) => `l${n}`);
+  const reasons = ['Labels may be at most 1000'];
+  expect(await refused('createIssue', { projectPath, title: 'labelled', labels })).toEqual(reasons);
+  const at = `/projects/${project.id}/issues`;
+  expect(await app().as(owner).post(at, { title: 'labelled', labels })).toMatchObject({ status: 400 });
+  const made = await app()
+    .as(owner)
+    .post(at, { title: 'labelled', labels: labels.slice(1) });
+  expect(made.body.labels).toHaveLength(1_000);
+});
+
 it('refuses a long name of an input of a schedule', async () => {
   const input = { projectPath: project.path_with_namespace, description: 'd', ref: 'main', cron: '0 1 * * *' };
   expect(

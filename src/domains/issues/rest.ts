@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { getGroup } from '#domains/groups/queries.ts';
+import { MAX_LABELS } from '#domains/labels/linking.ts';
 import { getMilestoneAt } from '#domains/milestones/queries.ts';
 import type { ContainerKind } from '#domains/planning/container.ts';
 import { SEARCHED } from '#domains/planning/list-filter.ts';
@@ -34,7 +35,7 @@ import { issueSubscriptionRoutes } from './rest/subscriptions.ts';
 const tag = 'Issues';
 const MAX_INTEGER = 2_147_483_647;
 const username = () => text({ max: 255 });
-const labels = () => commaList(text({ max: 255 }), { max: 100 });
+const labels = () => commaList(text({ max: 255 }), { max: MAX_LABELS });
 
 /** Conditions that a list requires or, with `not[...]`, excludes. */
 const demands = {

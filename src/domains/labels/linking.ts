@@ -43,7 +43,7 @@ export const changeLabels = async (
 };
 
 /** The most labels of one issue or merge request. */
-const MAX_LABELS = 1_000;
+export const MAX_LABELS = 1_000;
 
 /**
  * Returns the labels that remain after the changes.

@@ -39,6 +39,8 @@ export const timeStats = (time_estimate: number, total_time_spent: number) => ({
 
 const MAX_SECONDS = 2_147_483_647;
 const MAX_SUMMARY = 255;
+/** The longest text of a duration. */
+export const MAX_DURATION = 255;
 const PART = /(\d{1,10}(?:\.\d{1,10})?) *(mo|w|d|h|m|s)/y;
 
 /**
@@ -46,6 +48,7 @@ const PART = /(\d{1,10}(?:\.\d{1,10})?) *(mo|w|d|h|m|s)/y;
  * anything else (reference merge-requests §7).
  */
 export const parseDuration = (given: string): number | null => {
+  if (given.length > MAX_DURATION) return null;
   const text = given.trim().toLowerCase();
   const isNegative = text.startsWith('-');
   const body = isNegative ? text.slice(1).trim() : text;

@@ -16,6 +16,7 @@ export type NewLink = LinkAttributes & { readonly name: string; readonly url: st
 
 export const TAKEN = 'has already been taken';
 
+export const MAX_LINKS = 100;
 const MAX_NAME = 255;
 const MAX_URL = 2_048;
 const MAX_DESCRIPTION = 1_000_000;
@@ -34,8 +35,13 @@ export const checkLink = ({ name, url, filepath }: LinkAttributes): void => {
   requireValid(errors);
 };
 
-/** Checks all links of a new release. @throws DomainError `invalid` by attribute, also if two have one name, URL or path */
+/**
+ * Checks all links of a new release.
+ *
+ * @throws DomainError `invalid` by attribute, also for too many, and if two have one name, URL or path
+ */
 export const checkLinks = (links: readonly NewLink[]): void => {
+  if (links.length > MAX_LINKS) throw invalid({ links: [`may be at most ${MAX_LINKS}`] });
   for (const link of links) checkLink(link);
   for (const attribute of ['name', 'url', 'filepath'] as const) {
     const values = links.flatMap((link) => link[attribute] ?? []);

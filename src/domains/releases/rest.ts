@@ -5,7 +5,7 @@ import { readPage } from '#platform/paging.ts';
 import { boolean, dateTime, hash, idOrPath, integer, list, oneOf, text } from '#rest/params.ts';
 import { listRoute, type Route, route, TEXT_BODY_BYTES } from '#rest/route.ts';
 import { MODIFIED, unmodifiedSince } from '#rest/unmodified.ts';
-import { LINK_TYPES, type LinkAttributes } from './attributes.ts';
+import { LINK_TYPES, type LinkAttributes, MAX_LINKS } from './attributes.ts';
 import { createRelease, deleteRelease, updateRelease } from './commands.ts';
 import { createLink, deleteLink, getLink, getLinkTarget, listLinks, updateLink } from './links.ts';
 import { getLatestRelease, getRelease, listReleases, RELEASE_ORDERS, type ReleaseRow } from './queries.ts';
@@ -104,7 +104,7 @@ export const routes = [
       tag_message: text({ max: 1_000_000 }).nullish(),
       ...attributes,
       assets: hash({
-        links: list(hash({ name: text(), url: text(), ...linkAttributes }), { max: 100 }).optional(),
+        links: list(hash({ name: text(), url: text(), ...linkAttributes }), { max: MAX_LINKS }).optional(),
       }).optional(),
     },
     response: releaseRecord,

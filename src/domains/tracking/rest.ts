@@ -1,4 +1,5 @@
 import { mergeRequestListRecord, toMergeRequests } from '#domains/merge-requests/record.ts';
+import { MAX_DURATION } from '#domains/planning/time-tracking.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
@@ -14,7 +15,7 @@ import { addSpentTime, resetSpentTime, setTimeEstimate, timeStatsOf } from './ti
 import { getTracked, type Tracked, type TrackedKind } from './tracked.ts';
 
 const DURATION = 'Such as `1w 2d 3h30m`, with `mo`, `w`, `d`, `h`, `m`, `s`. A number alone is hours.';
-const duration = text({ max: 255 }).describe(DURATION);
+const duration = text({ max: MAX_DURATION }).describe(DURATION);
 const place = { id: idOrPath(), iid: integer({ min: 1, max: 2_147_483_647 }) };
 
 /** The routes of issues and merge requests differ only in their place. */

@@ -1,3 +1,4 @@
+import { MAX_LABELS } from '#domains/labels/linking.ts';
 import { APPROVAL_RULES } from '#domains/projects/attributes.ts';
 import { getProject } from '#domains/projects/queries.ts';
 import { atLeastOneOf, boolean, commaList, dateTime, exclusive, idOrPath, integer, oneOf, text } from '#rest/params.ts';
@@ -10,7 +11,7 @@ import { mergeRequestRecord } from '../record.ts';
 import { findMergeRequest, one, wholeRecord } from './one.ts';
 
 const tag = 'Merge requests';
-const labels = () => commaList(text({ max: 255 }), { max: 100 });
+const labels = () => commaList(text({ max: 255 }), { max: MAX_LABELS });
 const people = () => commaList(integer(), { max: 200 }).nullish();
 const branch = () => text({ max: 255 });
 
