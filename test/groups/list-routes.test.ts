@@ -30,7 +30,7 @@ beforeAll(async () => {
     ['Delta', 'delta-heron', 'public'],
     ['Alpha heron', 'xenon-egret', 'private'],
     ['charlie', 'charlie-heron', 'public'],
-    ['Bravo', 'bravo-egret', 'public'],
+    ['Bravo', 'Bravo-egret', 'public'],
   ])
     groups.push(await make.group({ name, path, visibility, parent_id: parent.id }, owner));
   const [first, second, third, fourth] = groups;
@@ -70,6 +70,7 @@ const FILTERS: readonly (readonly [Query, readonly number[]])[] = [
   [{ order_by: 'name', sort: 'asc' }, [1, 3, 2, 0]],
   [{ order_by: 'name', sort: 'desc' }, [0, 2, 3, 1]],
   [{ order_by: 'path', sort: 'asc' }, [3, 2, 0, 1]],
+  [{ order_by: 'path', sort: 'desc' }, [1, 0, 2, 3]],
   [{ order_by: 'id', sort: 'desc' }, [3, 2, 1, 0]],
 ];
 

@@ -17,6 +17,7 @@ describe('POST /projects', () => {
       name_with_namespace: `${user.username} / My first project`,
       visibility: 'private',
       default_branch: 'main',
+      packages_enabled: true,
       empty_repo: true,
       description_html: '<p dir="auto">a <b> &amp; c</b></p>',
       creator_id: user.id,

@@ -37,7 +37,7 @@ const scene = async (inGroup: boolean): Promise<Scene> => {
     { name: 'Delta heron', visibility: 'public' },
     { name: 'Alpha egret' },
     { name: 'Charlie heron', visibility: 'public', merge_requests_access_level: 'disabled' },
-    { name: 'Bravo egret', visibility: 'public', issues_access_level: 'disabled' },
+    { name: 'Bravo egret', path: 'ZEBRA', visibility: 'public', issues_access_level: 'disabled' },
   ]) {
     projects.push(await make.project({ ...attributes, ...place }, owner));
   }

@@ -229,7 +229,7 @@ const countStatement = (actor: Actor, filter: GroupFilter): RawBuilder<unknown> 
 const keys: Readonly<Record<GroupOrder, RawBuilder<unknown> | null>> = {
   id: null,
   name: NAME_KEY,
-  path: sql.ref('namespaces.path'),
+  path: sql`lower(namespaces.path)`,
   similarity: sql`greatest(similarity(namespaces.name, ${slot('search')}::text),
     similarity(namespaces.path, ${slot('search')}::text))::float8`,
 };

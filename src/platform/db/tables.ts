@@ -1391,7 +1391,7 @@ export interface Projects {
   only_allow_merge_if_all_discussions_are_resolved: Generated<boolean>;
   only_allow_merge_if_pipeline_succeeds: Generated<boolean>;
   open_issues_count: Generated<number>;
-  packages_enabled: boolean | null;
+  packages_enabled: Generated<boolean | null>;
   pages_access_level: Generated<string>;
   path: string;
   pending_delete: Generated<boolean>;

@@ -13,7 +13,8 @@ export const sortExpression = (order: ProjectOrder): RawBuilder<unknown> | null 
     case 'id':
       return null;
     case 'name':
-      return sql`lower(projects.name)`;
+    case 'path':
+      return sql`lower(${sql.ref(`projects.${order}`)})`;
     case 'similarity': {
       const term = sql`${slot('search')}::text`;
       return sql`(greatest(similarity(projects.name, ${term}), similarity(projects.path, ${term}))
