@@ -81,6 +81,7 @@ describe('lists of issues', () => {
       [`assigneeUsernames: ["${reader.username}", "nobody"]`, MATCH],
       [`assigneeId: "${reader.id}"`, MATCH],
       ['assigneeId: "None"', OTHER],
+      ['assigneeId: "0"', OTHER],
       ['search: "NEEDLE"', MATCH],
       ['types: [INCIDENT]', MATCH],
       ['types: [ISSUE, TASK]', OTHER],

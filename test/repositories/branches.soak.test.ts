@@ -626,6 +626,19 @@ describe('the lists of commits and tags', () => {
 });
 
 describe('GraphQL', () => {
+  it('names the authors of commits by their confirmed addresses', async () => {
+    const { owner, project } = await setUp();
+    const file = { branch: 'main', commit_message: 'Mine', content: 'x' };
+    const client = app().as(owner);
+    await client.post(`/projects/${project.id}/repository/files/mine`, file);
+    await client.post(`/projects/${project.id}/repository/files/theirs`, { ...file, author_email: 'no@example.com' });
+    const { data } = await client.graphql(
+      `query ($path: ID!) { project(fullPath: $path) { repository { commits(first: 2) { nodes { author { username } } } } } }`,
+      { path: project.path_with_namespace },
+    );
+    expect(data.project.repository.commits.nodes).toEqual([{ author: null }, { author: { username: owner.username } }]);
+  });
+
   it('reads the repository', async () => {
     const { owner, project, tree } = await setUp(['a', 'b', 'c']);
     const head = await runGit(tree, 'rev-parse', 'HEAD');

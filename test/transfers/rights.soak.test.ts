@@ -306,7 +306,9 @@ describe('an import', () => {
       expect(status).toBe(200);
       expect(body).toMatchObject({ import_type: 'git', import_error: null, failed_relations: [] });
     }
-    for (const client of [as(developer), as(stranger), anonymous]) {
+    expect((await anonymous.get(`/projects/${project.id}/import`)).status).toBe(401);
+    expect((await anonymous.graphql(query)).data.project).toEqual({ import: null, detailedImportStatus: null });
+    for (const client of [as(developer), as(stranger)]) {
       const { data, errors } = await client.graphql(query);
       expect(errors).toBeUndefined();
       expect(data.project.import).toEqual({ status: 'FAILED', error: null, failedRelations: null });

@@ -1,5 +1,8 @@
+import { userIdsByAddresses } from '#domains/users/addresses.ts';
+import { loadUser, UserRef } from '#domains/users/graphql.ts';
 import { builder } from '#graphql/builder.ts';
 import { connection, pageOf } from '#graphql/connection.ts';
+import { loader } from '#graphql/loaders.ts';
 import { badRequest } from '#platform/errors.ts';
 import { countCommits, findCommit, listCommits } from './commits.ts';
 import { type InProject, READS_GIT } from './graphql/refs.ts';
@@ -16,6 +19,8 @@ const CommitTrailer = builder.objectRef<{ readonly key: string; readonly value: 
   }),
 });
 
+const loadUserIdOf = loader((ctx, addresses: readonly string[]) => userIdsByAddresses(ctx, addresses));
+
 /** A commit of a project. */
 export const CommitRef = builder.objectRef<InProject<Commit>>('Commit');
 CommitRef.implement({
@@ -29,6 +34,14 @@ CommitRef.implement({
     message: t.exposeString('message', { nullable: true }),
     authorName: t.exposeString('author_name', { nullable: true }),
     authorEmail: t.exposeString('author_email', { nullable: true }),
+    author: t.field({
+      type: UserRef,
+      description: 'The user who has confirmed the address of the author.',
+      resolve: async ({ author_email }, _args, ctx) => {
+        const userId = await loadUserIdOf(ctx, author_email.toLowerCase());
+        return userId === null ? null : loadUser(ctx, userId);
+      },
+    }),
     authoredDate: t.field({ type: 'Time', nullable: true, resolve: (commit) => utc(commit.authored_date) }),
     committerName: t.exposeString('committer_name', { nullable: true }),
     committerEmail: t.exposeString('committer_email', { nullable: true }),

@@ -183,7 +183,7 @@ projectField('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level'], (
 projectField('import', JUDGED, (t) =>
   t.field({
     type: ProjectImportRef,
-    description: 'Null for a project that was not imported.',
+    description: 'Null for a project that was not imported, and for anonymous callers.',
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
       return found && { ...found, seesProblems: canSeeProblems(ctx, project) };

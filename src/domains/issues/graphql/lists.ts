@@ -56,7 +56,7 @@ const arguments_ = (t: Parameters<Parameters<typeof builder.queryField>[1]>[0]['
   authorUsername: t.string(),
   assigneeUsername: t.string(),
   assigneeUsernames: t.stringList({ description: 'Requires one of these.' }),
-  assigneeId: t.string({ description: 'The id of a user, `None` or `Any`.' }),
+  assigneeId: t.string({ description: 'The id of a user, `None` (also `0`) or `Any`.' }),
   search: t.string({ description: 'Matches title and description.' }),
   types: t({ type: [IssueTypeEnum] }),
   confidential: t.boolean(),
@@ -147,7 +147,8 @@ const namedOf = (names: Maybe<readonly string[]>): Named | null => {
 
 const assigneeOf = (given: string): number | NoneOrAny => {
   const word = given.toLowerCase();
-  return word === 'none' || word === 'any' ? word : (numbers([word])?.[0] ?? -1);
+  if (word === 'none' || word === 'any') return word;
+  return word === '0' ? 'none' : (numbers([word])?.[0] ?? -1);
 };
 
 const projectIssues = batchedConnection((ctx, args: IssueArguments) => listIssuesBelow(ctx, 'project', filterOf(args)));

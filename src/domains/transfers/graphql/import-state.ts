@@ -31,7 +31,7 @@ const DetailedImportStatusRef = builder.objectRef<ImportState>('DetailedImportSt
 projectField('detailedImportStatus', [...JUDGED, 'import_url'], (t) =>
   t.field({
     type: DetailedImportStatusRef,
-    description: 'Null for a project that was not imported.',
+    description: 'Null for a project that was not imported, and for anonymous callers.',
     resolve: async (project, _args, ctx) => {
       const found = await loadImport(ctx, project.id);
       if (!found) return null;
