@@ -55,8 +55,8 @@ describe('an import from a bucket', () => {
     const client = app().as(owner);
     const first = await client.post('/projects/remote-import-s3', {
       ...OBJECT,
-      path: 'from-s3',
-      namespace: group.full_path,
+      path: `${group.full_path}/from-s3`,
+      namespace: group.id,
       name: 'From S3',
     });
     expect(first.status, JSON.stringify(first.body)).toBe(201);

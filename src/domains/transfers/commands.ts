@@ -136,7 +136,8 @@ export const checkImport = async (ctx: Context, options: ImportOptions): Promise
     repository_storage,
     ...overrides
   } = readOverrides(options.override_params ?? {});
-  const { path, overwrite = false } = options;
+  const { overwrite = false } = options;
+  const path = pathWithin(namespace, options.path);
   if (newPath !== undefined && newPath !== path) throw invalid({ path: ['differs from the path of the import'] });
   const name = newName ?? (options.name || path);
   checkNameAndPath({ name, path });
@@ -144,6 +145,10 @@ export const checkImport = async (ctx: Context, options: ImportOptions): Promise
   const default_branch = overrides.default_branch ?? (await initialBranch(ctx, namespace));
   return { namespace, name, path, overwrite, overrides, default_branch };
 };
+
+/** The path of a new project may be its full path. */
+const pathWithin = ({ full_path }: Pick<NamespaceRow, 'full_path'>, path: string): string =>
+  path.toLowerCase().startsWith(`${full_path.toLowerCase()}/`) ? path.slice(full_path.length + 1) : path;
 
 /** Creates the project of an import and schedules its job. @throws DomainError as `scheduleImport` */
 export const createImport = async (

@@ -21,7 +21,7 @@ export const overrideParams = () =>
   );
 
 const target = {
-  path: text({ max: 1_024 }).describe('The path of the new project, or its full path if `namespace` is absent.'),
+  path: text({ max: 1_024 }).describe('The path of the new project, or its full path.'),
   name: text({ max: 255 }).nullish(),
   namespace: idOrPath().nullish(),
 };
