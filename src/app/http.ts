@@ -22,6 +22,7 @@ import { requireQueryOfV5, routeRemoved } from '#rest/v5-requests.ts';
 import { Connections } from './connections.ts';
 import { answerPreflight, isPreflight, showToOrigins } from './cross-origin.ts';
 import { mountMetrics } from './metrics.ts';
+import { boundConnections } from './open-files.ts';
 import { rawAnswer } from './raw-answers.ts';
 
 export interface HttpOptions extends RestDependencies {
@@ -100,7 +101,8 @@ export const createHttp = async (options: HttpOptions): Promise<FastifyInstance>
   fastify.addHook('onListen', async () => {
     fastify.server.on('error', (error) => log.error({ err: error }, 'a connection could not be accepted'));
   });
-  const connections = new Connections(services.config, isProxy, log);
+  const limits = { ...services.config, connections: boundConnections(services.config.connections, log) };
+  const connections = new Connections(limits, isProxy, log);
   connections.attach(fastify.server);
   fastify.decorateRequest('abortController', null);
   fastify.decorateRequest('startedAt', 0);

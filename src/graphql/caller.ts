@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Context } from '#platform/context.ts';
-import { isDatabaseAway } from '#platform/db/failures.ts';
 import { DomainError } from '#platform/errors.ts';
+import { isUnavailable } from '#platform/unavailable.ts';
 
 /** The caller of a request, over any transport. The app authenticates it. */
 export interface Caller {
@@ -39,7 +39,7 @@ export interface Rejection {
 
 /** Maps an authentication failure to the response for the caller. Rethrows unexpected errors. */
 export const rejectionOf = (error: unknown): Rejection => {
-  if (isDatabaseAway(error)) return { status: 503, message: 'Service unavailable' };
+  if (isUnavailable(error)) return { status: 503, message: 'Service unavailable' };
   if (!(error instanceof DomainError)) throw error;
   const status = STATUSES[error.code] ?? 400;
   const { retryAfterSeconds } = error.details;

@@ -1,9 +1,10 @@
 import { GraphQLError } from 'graphql';
-import { isDatabaseAway, isRowGone } from '#platform/db/failures.ts';
+import { isRowGone } from '#platform/db/failures.ts';
 import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError, type ErrorCode, fieldSentences, ROW_GONE } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
 import type { Logger } from '#platform/log.ts';
+import { isUnavailable } from '#platform/unavailable.ts';
 
 interface Failure {
   /** The value of `extensions.code`. */
@@ -90,10 +91,10 @@ export const maskError = (error: unknown, { log, requestId }: MaskContext): Grap
   // A GraphQLError thrown by a resolver is wrapped with itself as cause.
   if (!cause || cause instanceof GraphQLError) return error;
   log.error({ err: cause, requestId, path: error.path?.join('.') }, 'graphql: unexpected error');
-  if (isDatabaseAway(cause))
-    return new GraphQLError('Service unavailable', { ...where, extensions: { code: failures.unavailable.code } });
   if (isDiskFull(cause))
     return new GraphQLError('Insufficient storage', { ...where, extensions: { code: failures.no_space.code } });
+  if (isUnavailable(cause))
+    return new GraphQLError('Service unavailable', { ...where, extensions: { code: failures.unavailable.code } });
   if (isRowGone(cause)) return new GraphQLError(ROW_GONE, { ...where, extensions: { code: failures.conflict.code } });
   return new GraphQLError('Internal server error', {
     ...where,

@@ -1,7 +1,8 @@
-import { isDatabaseAway, isRowGone } from '#platform/db/failures.ts';
+import { isRowGone } from '#platform/db/failures.ts';
 import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError, type ErrorCode, type ErrorDetails, ROW_GONE } from '#platform/errors.ts';
 import { GitError, type GitErrorReason } from '#platform/git/git-error.ts';
+import { isUnavailable } from '#platform/unavailable.ts';
 
 /** An error of HTTP itself, with its status and body. Domains do not know these. */
 export class RestError extends Error {
@@ -99,7 +100,7 @@ export const answerError = (error: unknown): ErrorAnswer => {
   const ofGit = error instanceof GitError ? gitMappings[error.reason] : undefined;
   if (ofGit && error instanceof GitError) return { headers: {}, unexpected: false, ...ofGit(error.message) };
   const code = codeOf(error);
-  if (isDatabaseAway(error)) {
+  if (isUnavailable(error)) {
     return {
       status: 503,
       body: { message: '503 Service Unavailable' },

@@ -385,3 +385,11 @@ it('a full disk is reported as unavailable', () => {
     expect([masked.message, masked.extensions.code]).toEqual(['Insufficient storage', 'UNAVAILABLE']);
   }
 });
+
+it('says that the service is unavailable if a repeated request may succeed', () => {
+  const ctx = kitContext(anonymous);
+  for (const code of ['57P01', '57014', '55P03', '40001', 'EMFILE']) {
+    const masked = maskError(Object.assign(new Error('secret'), { code }), ctx);
+    expect([code, masked.message, masked.extensions.code]).toEqual([code, 'Service unavailable', 'UNAVAILABLE']);
+  }
+});

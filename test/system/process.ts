@@ -16,9 +16,17 @@ export interface Process {
   url(): Promise<string>;
 }
 
-/** Starts the hub like `npm start`, in its own process group, with only PATH from this environment. */
-export const startProcess = (env: Readonly<Record<string, string>>, args: readonly string[] = []): Process => {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+/**
+ * Starts the hub like `npm start`, in its own process group, with only PATH from this environment. `limits` are options of
+ * `ulimit`.
+ */
+export const startProcess = (
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+  limits = '-c 0',
+): Process => {
+  const limited = ['-c', `ulimit ${limits} && exec "$0" "$@"`, process.execPath, MAIN, ...args];
+  const child = spawn('/bin/sh', limited, {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,

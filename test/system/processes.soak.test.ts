@@ -1,8 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
-import { createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient as createSseClient } from 'graphql-sse';
@@ -22,8 +23,8 @@ const METRICS_TOKEN = 'token-of-who-reads-the-metrics';
 const STOP_MS = 10_000;
 
 const started: Process[] = [];
-const start = (env: Readonly<Record<string, string>>, args: readonly string[] = []): Process => {
-  const made = startProcess(env, args);
+const start = (...options: Parameters<typeof startProcess>): Process => {
+  const made = startProcess(...options);
   started.push(made);
   return made;
 };
@@ -77,6 +78,40 @@ describe('the command line', () => {
       expect(await hub.ended).toBe(0);
     } finally {
       await Promise.all([database.drop(), rm(dataDir, { recursive: true }), rm(programs, { recursive: true })]);
+    }
+  });
+
+  it('says that git is missing', async () => {
+    const programs = await folder();
+    const hub = start({ PATH: programs, MILLRACE_DATA_DIR: join(programs, 'data') });
+    expect(await hub.ended).toBe(1);
+    expect(hub.log).toEqual(['There is no git on the PATH: install git 2.38 or later.']);
+    await rm(programs, { recursive: true });
+  });
+
+  it('refuses connections before it runs out of files, and says what to do', async () => {
+    const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
+    const sockets: Socket[] = [];
+    try {
+      const env = { DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' };
+      const hub = start(env, [], '-n 256');
+      const { hostname, port } = new URL(await hub.url());
+      expect(hub.log.join('\n')).toContain('raise its limit (ulimit -n)');
+      const answers: string[] = [];
+      for (let i = 0; i < 300; i++) {
+        const socket = connect(Number(port), hostname).on('data', (data) => answers.push(data.toString()));
+        socket.on('error', (error) => answers.push(error.message));
+        sockets.push(socket);
+      }
+      await until('the refusals', () => answers.length === 300 - 128);
+      expect(answers.filter((answer) => !/^HTTP\/1.1 503 .*\r\nRetry-After: \d/s.test(answer))).toEqual([]);
+      for (const socket of sockets) socket.destroy();
+      hub.child.kill('SIGTERM');
+      expect(await hub.ended).toBe(0);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await rm(dataDir, { recursive: true, force: true });
+      await database.drop();
     }
   });
 
@@ -329,6 +364,22 @@ describe('a hub of several processes', () => {
 });
 
 describe('with the embedded database', () => {
+  it('says so if a disk fills up during the first start', async () => {
+    const dataDir = await folder();
+    // Only root may do this. The cluster fits, but not all migrations.
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=45m,mode=711', 'none', dataDir]).status !== 0) return;
+    try {
+      const hub = start({ MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' });
+      expect(await hub.ended).toBe(1);
+      expect(hub.log.at(-1)).toMatch(/disk.* is full/);
+      expect(hub.log.join('\n')).not.toMatch(/\bat \S+ \(/);
+    } finally {
+      await removeEmbeddedPostgres(dataDir);
+      spawnSync('umount', [dataDir]);
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
+
   it('restarts with its data after SIGKILL, and stops the database last after Ctrl-C', async () => {
     const dataDir = await folder();
     const env = { MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' };

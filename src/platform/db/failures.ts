@@ -26,8 +26,11 @@ export const isDatabaseAway = (error: unknown): boolean => {
 /** Returns true if the error came from the database or the connection to it. The transaction is lost. */
 export const isDatabaseError = (error: unknown): boolean => error instanceof pg.DatabaseError || isDatabaseAway(error);
 
-/** SQLSTATE classes about the server or other transactions: resources, operators, conflicts, idle timeouts. */
-const RETRIABLE = /^(?:(?:53|57|40)...|25P03)$/;
+/**
+ * SQLSTATE classes about the server or other transactions: resources, operators (also `statement_timeout`), conflicts,
+ * idle timeouts, and locks that were not free in time.
+ */
+const RETRIABLE = /^(?:(?:53|57|40)...|25P03|55P03)$/;
 
 /**
  * Returns true if the statement may succeed when it is retried: the database is away or out of resources, or another

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '#platform/context.ts';
-import { isDatabaseAway } from '#platform/db/failures.ts';
 import { isDiskFull } from '#platform/disk-full.ts';
 import { DomainError } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
+import { isUnavailable } from '#platform/unavailable.ts';
 
 const REALM = 'Basic realm="Millrace", charset="UTF-8"';
 
@@ -38,10 +38,10 @@ export const answerError = (services: Services, error: unknown, request: Fastify
       ? (STATUS[error.code] ?? 400)
       : isDiskFull(error)
         ? 507
-        : error instanceof GitError
-          ? (GIT_STATUS[error.reason] ?? 500)
-          : isDatabaseAway(error)
-            ? 503
+        : isUnavailable(error)
+          ? 503
+          : error instanceof GitError
+            ? (GIT_STATUS[error.reason] ?? 500)
             : 500;
   if (known >= 500 && !request.abortController?.signal.aborted) {
     services.log.error({ err: error, request_id: request.id }, 'git request failed');
