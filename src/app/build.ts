@@ -87,7 +87,11 @@ export const startHub = async ({
     }
   };
   try {
-    const { connectionString, stop: stopDatabase } = await (database ?? openDatabase(config, log));
+    const {
+      connectionString,
+      failure: databaseFailure,
+      stop: stopDatabase,
+    } = await (database ?? openDatabase(config, log));
     closers.push(stopDatabase);
     const repositories = await ownFolder(config.dataDir, 'repositories');
     const caches = new Caches();
@@ -99,7 +103,9 @@ export const startHub = async ({
       onLoss: () => caches.clear(),
     });
     closers.push(() => pool.end());
-    await migrate(pool);
+    await migrate(pool).catch(async (error: unknown) => {
+      throw (await databaseFailure()) ?? error;
+    });
 
     const urls = { base: config.externalUrl ?? '' };
     const http = createHttpClient();

@@ -9,6 +9,8 @@ import type { Logger } from '#platform/log.ts';
 
 export interface OpenDatabase {
   readonly connectionString: string;
+  /** Returns an error that says what to do, if the embedded Postgres failed, such as for lack of space. */
+  failure(): Promise<Error | null>;
   /** Stops the embedded Postgres, unless another hub uses it. */
   stop(): Promise<void>;
 }
@@ -23,7 +25,7 @@ export const openDatabase = async (config: Config, log: Logger): Promise<OpenDat
   if (config.databaseUrl === null) return startEmbeddedPostgres({ dataDir: config.dataDir, log, restart: true });
   const connectionString = withTlsOfLibpq(config.databaseUrl);
   await requireConnection(connectionString);
-  return { connectionString, stop: async () => {} };
+  return { connectionString, failure: async () => null, stop: async () => {} };
 };
 
 /**

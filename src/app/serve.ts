@@ -1,9 +1,13 @@
+import { access, constants } from 'node:fs/promises';
 import { flushCompileCache } from 'node:module';
+import { delimiter, join } from 'node:path';
 import { inspect } from 'node:util';
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config/config.ts';
+import { isDiskFull } from '#platform/disk-full.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { sourceStack } from '#platform/process/source-stack.ts';
+import { StartError } from '#platform/process/start-error.ts';
 import type { Hub } from './build.ts';
 import { openDatabase } from './database.ts';
 import { returnUnusedMemory } from './memory.ts';
@@ -20,10 +24,18 @@ export const serve = async (): Promise<void> => {
   try {
     await start();
   } catch (error) {
-    if (error instanceof ConfigError) console.error(`${error.message}\nSee npm start -- --help.`);
-    else console.error(sourceStack(inspect(error)));
+    console.error(reasonOf(error));
     process.exit(1);
   }
+};
+
+/** Returns why the hub cannot start. Only unexpected errors have a stack. */
+const reasonOf = (error: unknown): string => {
+  if (error instanceof ConfigError) return `${error.message}\nSee npm start -- --help.`;
+  if (error instanceof StartError) return error.message;
+  if (error instanceof Error && (isDiskFull(error) || isDiskFull(error.cause)))
+    return `A disk is full: ${error.message}. Free space on the disks of the data directory and of the database, and start again.`;
+  return sourceStack(inspect(error));
 };
 
 const start = async (): Promise<void> => {
@@ -34,6 +46,7 @@ const start = async (): Promise<void> => {
   }
   const config = readConfig(argv, process.env);
   const log = createLogger(config.logLevel);
+  await requireGit();
   // Starts Postgres while the rest of the hub is loaded, which takes about as long. `startHub` reports its failure.
   const database = openDatabase(config, log);
   database.catch(() => undefined);
@@ -53,6 +66,15 @@ const start = async (): Promise<void> => {
     // An old git fails at some calls only, such as merges. The start does not wait for this.
     hub.services.git.requireVersion().catch((error: unknown) => log.error({ err: error }, 'git cannot be used'));
   }, COLLECT_AFTER_MS).unref();
+};
+
+/** Only looks for the program: running it would take as long as the rest of these steps. */
+const requireGit = async (): Promise<void> => {
+  const folders = (process.env.PATH ?? '/usr/local/bin:/bin:/usr/bin').split(delimiter);
+  const found = folders.map((folder) => access(join(folder, 'git'), constants.X_OK));
+  await Promise.any(found).catch(() => {
+    throw new StartError('There is no git on the PATH: install git 2.38 or later.');
+  });
 };
 
 const showOnce = ({ password, token }: SeededAdministrator): void => {

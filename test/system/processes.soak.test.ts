@@ -367,7 +367,8 @@ describe('with the embedded database', () => {
   it('says so if a disk fills up during the first start', async () => {
     const dataDir = await folder();
     // Only root may do this. The cluster fits, but not all migrations.
-    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=45m,mode=711', 'none', dataDir]).status !== 0) return;
+    const run = (command: string) => spawnSync('/bin/sh', ['-c', command, dataDir]).status;
+    if (run('mount -t tmpfs -o size=45m,mode=711 none "$0"') !== 0) return;
     try {
       const hub = start({ MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' });
       expect(await hub.ended).toBe(1);
@@ -375,7 +376,7 @@ describe('with the embedded database', () => {
       expect(hub.log.join('\n')).not.toMatch(/\bat \S+ \(/);
     } finally {
       await removeEmbeddedPostgres(dataDir);
-      spawnSync('umount', [dataDir]);
+      run('umount "$0"');
       await rm(dataDir, { recursive: true, force: true });
     }
   });

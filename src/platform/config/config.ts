@@ -5,6 +5,7 @@ import { isAddressRange } from '../caller/trusted-proxies.ts';
 import { DEFAULT_PROCESSES } from '../git/process/bounds.ts';
 import { DEFAULT_MEMORY_MIB } from '../git/process/memory-limit.ts';
 import { LOG_LEVELS } from '../log.ts';
+import { StartError } from '../process/start-error.ts';
 import { edgeSettings } from './edge.ts';
 import { identitySettings } from './identity.ts';
 import { infos, type SettingInfo, wholeNumber } from './setting-infos.ts';
@@ -269,7 +270,7 @@ const Settings = z.object({
 export type Config = Readonly<z.output<typeof Settings>>;
 
 /** Invalid settings, one line per problem. Safe to print: it repeats no secret. */
-export class ConfigError extends Error {
+export class ConfigError extends StartError {
   override readonly name = 'ConfigError';
 }
 

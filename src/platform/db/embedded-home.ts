@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { z } from 'zod';
 import { replaceFile } from '../files/durable.ts';
+import { StartError } from '../process/start-error.ts';
 import { isAlive, processKey } from './embedded-lock.ts';
 
 /** The account that runs the server if the hub runs as root, because Postgres refuses to run as root. */
@@ -62,7 +63,7 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   const locationFile = join(root, 'location');
   const known = (await readFile(locationFile, 'utf8').catch(() => '')).trim() || null;
   if (known !== null && !existsSync(known)) {
-    throw new Error(
+    throw new StartError(
       `The database of ${dataDir} was placed in ${known}, which no longer exists. Restore it, or remove ${locationFile} to start with an empty one.`,
     );
   }
@@ -72,7 +73,7 @@ export const findHome = async (dataDir: string, sharedDirectory: string): Promis
   const exists = existsSync(existing);
   const reachable = account === null || (await canEnter(account, known ?? root));
   if (!reachable && exists) {
-    throw new Error(
+    throw new StartError(
       `The account ${account.name}, which owns the database, cannot enter ${known ?? root}. Make the folders above it accessible (mode o+x).`,
     );
   }
@@ -103,7 +104,7 @@ const findAccount = async (data: string): Promise<Account | null> => {
   const owner = await stat(data).catch(() => null);
   if (uid !== 0) {
     if (owner && owner.uid !== uid)
-      throw new Error(
+      throw new StartError(
         `The database in ${data} belongs to another account (uid ${owner.uid}): start the hub as that account, or as root.`,
       );
     return null;
@@ -117,10 +118,10 @@ const findAccount = async (data: string): Promise<Account | null> => {
     : (accounts.find(({ name }) => name === 'postgres') ?? accounts.find(({ name }) => name === 'nobody'));
   if (!account || account.uid === 0) {
     if (owner)
-      throw new Error(
+      throw new StartError(
         `The database in ${data} belongs to uid ${owner.uid}, but Postgres does not run as root or an unknown account. Change the owner of the folder and its files to the account that they had before.`,
       );
-    throw new Error(
+    throw new StartError(
       'Postgres does not run as root, and neither the account postgres nor nobody exists. Start the hub as another user, or set DATABASE_URL.',
     );
   }
@@ -144,7 +145,7 @@ const makeElsewhere = async (account: Account, dataDir: string, sharedDirectory:
       if (!isFileError(error)) throw error;
     }
   }
-  throw new Error(
+  throw new StartError(
     `The account ${account.name}, which runs Postgres, cannot enter ${dataDir}, and neither ${sharedDirectory} nor ${tmpdir()} can take its place. Choose another data directory, or set DATABASE_URL.`,
   );
 };
@@ -164,7 +165,7 @@ export const findPackage = (): string => {
   try {
     return dirname(dirname(createRequire(import.meta.url).resolve(name)));
   } catch {
-    throw new Error(
+    throw new StartError(
       `There is no embedded Postgres for this machine (package ${name} is not installed). Set DATABASE_URL to a Postgres 15 or later.`,
     );
   }
@@ -247,7 +248,7 @@ const copyBinaries = async (root: string, account: Account | null, sharedDirecto
       problems.push(error.message);
     }
   }
-  throw new Error(
+  throw new StartError(
     `The programs of the embedded Postgres cannot be run: ${problems.join('; ')}. Set DATABASE_URL to use another Postgres.`,
   );
 };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { StartError } from '../process/start-error.ts';
 
 const LOCK_TIMEOUT_MS = 320_000;
 
@@ -17,7 +18,7 @@ export const withLock = async <T>(directory: string, run: () => Promise<T>): Pro
   let lock = await tryLock(name);
   while (!lock) {
     if (performance.now() > deadline)
-      throw new Error(`Another process holds the start lock of the data directory ${directory}.`);
+      throw new StartError(`Another process holds the start lock of the data directory ${directory}.`);
     await sleep(25);
     lock = await tryLock(name);
   }

@@ -7,6 +7,7 @@ import pg from 'pg';
 import { replaceFile } from '../files/durable.ts';
 import { codeOf } from '../files/error-code.ts';
 import { shortTemporaryFolder } from '../files/temporary-folder.ts';
+import { StartError } from '../process/start-error.ts';
 import type { Account, Home } from './embedded-home.ts';
 import { isAlive } from './embedded-lock.ts';
 
@@ -96,7 +97,7 @@ const startOnce = async (home: Home, postgres: string, values: string[], log: nu
   });
   await new Promise<void>((resolve, reject) => {
     child.once('spawn', resolve);
-    child.once('error', (error) => reject(new Error(`The embedded Postgres cannot be started: ${error.message}`)));
+    child.once('error', (error) => reject(new StartError(`The embedded Postgres cannot be started: ${error.message}`)));
   });
   child.unref();
   let exited = false;
@@ -106,7 +107,7 @@ const startOnce = async (home: Home, postgres: string, values: string[], log: nu
   while (!(await findServer(home))?.ready) {
     if (exited) return false;
     if (performance.now() > deadline) {
-      throw new Error(`The embedded Postgres is not ready after ${START_TIMEOUT_MS / 1000} s; see ${home.log}.`);
+      throw new StartError(`The embedded Postgres is not ready after ${START_TIMEOUT_MS / 1000} s; see ${home.log}.`);
     }
     await sleep(10);
   }
@@ -122,8 +123,28 @@ const clearStalePid = async (home: Home): Promise<void> => {
   if (text !== null && isAlive(Number(text.split('\n')[0]))) await rm(file, { force: true });
 };
 
-export const stoppedWhileStarting = async (home: Home): Promise<Error> =>
-  new Error(`The embedded Postgres stopped while starting:\n${await lastWords(home)}`);
+export const stoppedWhileStarting = async (home: Home): Promise<Error> => {
+  const words = await lastWords(home);
+  return new StartError(`The embedded Postgres stopped while starting:\n${words}${adviceOn(words)}`);
+};
+
+/** Returns an error with the last lines of the server's log, if they show a problem that operators can solve. */
+export const solvableFailure = async (home: Home): Promise<Error | null> => {
+  const words = await lastWords(home);
+  const advice = adviceOn(words);
+  return advice === '' ? null : new StartError(`The embedded Postgres failed:\n${words}${advice}`);
+};
+
+/** Returns what to do about a problem of Postgres that operators can solve, as a line of its own. */
+export const adviceOn = (output: string): string => {
+  if (/No space left on device|Disk quota exceeded|Check free disk space/.test(output)) {
+    return '\nThe disk of the data directory is full. Free space, or choose another MILLRACE_DATA_DIR.';
+  }
+  if (output.includes('could not look up effective user ID')) {
+    return '\nPostgres needs an account with a name: add the account to /etc/passwd, start the hub as another one, or set DATABASE_URL.';
+  }
+  return '';
+};
 
 /**
  * Waits until the server responds (an adopted server may still be recovering) and creates the database if it does not

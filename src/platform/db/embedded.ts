@@ -5,9 +5,11 @@ import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:
 import { dirname, join } from 'node:path';
 import { syncPath } from '../files/durable.ts';
 import type { Logger } from '../log.ts';
+import { StartError } from '../process/start-error.ts';
 import { type Account, findBinaries, findHome, findPackage, type Home, SHARED_DIRECTORY } from './embedded-home.ts';
 import { isAlive, processKey, withLock } from './embedded-lock.ts';
 import {
+  adviceOn,
   connectionString,
   DATABASE,
   environment,
@@ -18,6 +20,7 @@ import {
   privateDirectory,
   SUPERUSER,
   shutDown,
+  solvableFailure,
   stoppedWhileStarting,
   waitUntilReady,
 } from './embedded-server.ts';
@@ -37,6 +40,8 @@ const WATCH_MS = 2_000;
 
 export interface EmbeddedPostgres {
   readonly connectionString: string;
+  /** Returns an error that says what to do, if the log of the server shows why it failed, such as a full disk. */
+  failure(): Promise<Error | null>;
   /** Stops the server unless another running hub uses it. Resolves when the server is gone. */
   stop(): Promise<void>;
   /**
@@ -91,6 +96,7 @@ export const startEmbeddedPostgres = async (options: EmbeddedPostgresOptions): P
   };
   return {
     connectionString: connectionString(socketDir, password, DATABASE),
+    failure: () => solvableFailure(home),
     stop: () => (stopping ??= leave(false)),
     destroy: () => leave(true),
   };
@@ -170,9 +176,12 @@ const initialise = async (home: Home, initdb: string, durable: boolean): Promise
   if (existsSync(join(home.data, 'PG_VERSION'))) {
     return (
       await readFile(home.passwordFile, 'utf8').catch((error: unknown) => {
-        throw new Error(`The embedded Postgres exists, but its password cannot be read from ${home.passwordFile}.`, {
-          cause: error,
-        });
+        throw new StartError(
+          `The embedded Postgres exists, but its password cannot be read from ${home.passwordFile}.`,
+          {
+            cause: error,
+          },
+        );
       })
     ).trim();
   }
@@ -220,16 +229,6 @@ const remove = async (home: Home): Promise<void> => {
   await rm(home.root, { recursive: true, force: true });
 };
 
-const adviceOn = (output: string): string => {
-  if (/No space left on device|Disk quota exceeded/.test(output)) {
-    return '\nThe disk of the data directory is full. Free space, or choose another MILLRACE_DATA_DIR.';
-  }
-  if (output.includes('could not look up effective user ID')) {
-    return '\nPostgres needs an account with a name: add the account to /etc/passwd, start the hub as another one, or set DATABASE_URL.';
-  }
-  return '';
-};
-
 /** Runs a program and waits for its end. @throws Error with the program's standard error if it fails */
 const run = (account: Account | null, program: string, args: readonly string[]): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -245,6 +244,8 @@ const run = (account: Account | null, program: string, args: readonly string[]):
     });
     child.once('error', reject);
     child.once('close', (code) =>
-      code === 0 ? resolve() : reject(new Error(`${program} failed (${code}):\n${output.trim()}${adviceOn(output)}`)),
+      code === 0
+        ? resolve()
+        : reject(new StartError(`${program} failed (${code}):\n${output.trim()}${adviceOn(output)}`)),
     );
   });

@@ -4,6 +4,7 @@ import { consoleLogFactory, runMigrations as migrateWorker, Logger as WorkerLogg
 import { Kysely, PostgresDialect } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
 import pg from 'pg';
+import { StartError } from '../process/start-error.ts';
 
 const MIGRATIONS = new URL('../../../migrations/', import.meta.url);
 const LEAST_VERSION = 15;
@@ -61,10 +62,10 @@ const checkServer = async (client: pg.PoolClient): Promise<void> => {
   const [server] = rows;
   if (!server) throw new Error('The database did not report its version.');
   if (Number(server.number) < LEAST_VERSION * 10_000) {
-    throw new Error(`The database is Postgres ${server.version}; Millrace needs ${LEAST_VERSION} or later.`);
+    throw new StartError(`The database is Postgres ${server.version}; Millrace needs ${LEAST_VERSION} or later.`);
   }
   if (server.encoding !== 'UTF8')
-    throw new Error(`The database is encoded in ${server.encoding}; Millrace needs UTF8.`);
+    throw new StartError(`The database is encoded in ${server.encoding}; Millrace needs UTF8.`);
 };
 
 const migrateSchema = async (pool: pg.Pool): Promise<string[]> => {
