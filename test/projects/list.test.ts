@@ -97,6 +97,12 @@ describe('GET /projects', () => {
     expect(await list('search=100%25')).toEqual(['gamma']);
     expect(await list('search=_')).toEqual([]);
     expect(await list(`search=${group.path}&search_namespaces=true`)).toEqual(['beta']);
+    const renamed = await client.put(`/groups/${group.id}`, { name: 'Makers of the 鏡' });
+    expect(renamed.status).toBe(200);
+    for (const term of ['makers of', 'Makers of the 鏡', '鏡']) {
+      expect([term, await list(`search=${encodeURIComponent(term)}`)]).toEqual([term, []]);
+      expect([term, await list(`search=${encodeURIComponent(term)}&search_namespaces=true`)]).toEqual([term, ['beta']]);
+    }
     expect(await list('topic=red')).toEqual(['alpha', 'beta']);
     expect(await list('topic=red,blue')).toEqual(['alpha']);
     expect(await list('visibility=public')).toEqual(['alpha']);
