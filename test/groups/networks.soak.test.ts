@@ -219,4 +219,17 @@ describe('ip_restriction_ranges', () => {
       expect([status, body.ip_restriction_ranges]).toEqual([200, null]);
     }
   });
+
+  it('ends when the group moves below another, where the networks of the top-level group count', async () => {
+    const owner = await app().make.user();
+    const client = app().as(owner);
+    const group = await app().make.group({}, owner);
+    const place = await app().make.group({}, owner);
+    await client.put(`/groups/${group.id}`, { ip_restriction_ranges: '127.0.0.0/8' });
+    const move = (to?: number) => client.post(`/groups/${group.id}/transfer`, to === undefined ? {} : { group_id: to });
+    expect((await move(place.id)).status).toBe(201);
+    expect((await client.get(`/groups/${group.id}`)).body.ip_restriction_ranges).toBeNull();
+    expect((await move()).status).toBe(201);
+    expect((await client.get(`/groups/${group.id}`)).body.ip_restriction_ranges).toBeNull();
+  });
 });

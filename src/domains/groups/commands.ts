@@ -211,7 +211,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
 
 /**
  * Moves a group with everything below it under another parent, or to the top level if the target is null. Its service
- * accounts then belong to the top-level group above it.
+ * accounts then belong to the top-level group above it, and the networks of that group count instead of its own.
  *
  * @throws DomainError `not_found` for either group, `forbidden`, `invalid`
  */
@@ -244,7 +244,12 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       if (await isPathTaken(tx, full_path, before.id)) throw invalid({ path: TAKEN });
       await tx.db
         .updateTable('namespaces')
-        .set({ parent_id: place?.id ?? null, updated_at: sql`now()` })
+        .set({
+          parent_id: place?.id ?? null,
+          // Networks only restrict top-level groups.
+          ...(place ? { ip_restriction_ranges: null } : {}),
+          updated_at: sql`now()`,
+        })
         .where('id', '=', before.id)
         .execute();
       await relocateTree(tx, ids, before, {
@@ -259,8 +264,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
       if (root !== undefined) await moveServiceAccounts(tx, before.id, root);
       await afterProjectsMoved(tx, sql`select id from projects where namespace_id = any (${ids}::bigint[])`);
       const group = await getGroup(tx, { id: before.id });
-      // Networks only apply on top-level groups, and the move may change whether this group is one.
-      if (group.ip_restriction_ranges !== null) await reloadRestrictions(tx);
+      if (group.ip_restriction_ranges !== before.ip_restriction_ranges) await reloadRestrictions(tx);
       emitUpdated(tx, before, group, place);
       return group;
     }),
