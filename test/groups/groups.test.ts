@@ -47,6 +47,7 @@ describe('POST /groups', () => {
         allow_force_push: false,
         allowed_to_merge: [{ access_level: 30 }],
         developer_can_initial_push: false,
+        code_owner_approval_required: false,
       },
       avatar_url: null,
       request_access_enabled: true,
@@ -140,6 +141,15 @@ describe('POST /groups', () => {
       default_branch_protection_defaults: protection,
     });
     expect([created.status, created.body.default_branch_protection_defaults]).toEqual([201, protection]);
+    const before = (await client.get('/application/settings')).body.default_branch_protection_defaults;
+    await client.put('/application/settings', { default_branch_protection_defaults: protection });
+    const partly = await client.post('/groups', {
+      name: 'Partly guarded',
+      path: 'partly-guarded',
+      default_branch_protection_defaults: { allow_force_push: false },
+    });
+    await client.put('/application/settings', { default_branch_protection_defaults: before });
+    expect(partly.body.default_branch_protection_defaults).toEqual({ ...protection, allow_force_push: false });
     const put = async (given: object) =>
       (await client.put(`/groups/${group.id}`, { default_branch_protection_defaults: given })).body
         .default_branch_protection_defaults;

@@ -22,7 +22,7 @@ const protectionDefaults = z.object({
   allow_force_push: z.boolean().default(false),
   allowed_to_merge: levels.default([{ access_level: 40 }]),
   developer_can_initial_push: z.boolean().default(false),
-  code_owner_approval_required: z.boolean().optional(),
+  code_owner_approval_required: z.boolean().default(false),
 });
 
 /** Comma-separated networks, such as `10.0.0.0/8,192.0.2.1`. */

@@ -96,7 +96,13 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
       await tx.db
         .insertInto('namespaces')
         .values({
-          ...columnsOf(attributes),
+          ...columnsOf({
+            ...attributes,
+            default_branch_protection_defaults: mergedProtection(
+              attributes.default_branch_protection_defaults,
+              settings.default_branch_protection_defaults,
+            ),
+          }),
           project_creation_level:
             attributes.project_creation_level ?? DEFAULT_PROJECT_CREATION[settings.default_project_creation],
           id,

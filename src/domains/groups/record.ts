@@ -57,7 +57,7 @@ const shape = {
     allow_force_push: z.boolean(),
     allowed_to_merge: accessLevels,
     developer_can_initial_push: z.boolean(),
-    code_owner_approval_required: z.boolean().optional(),
+    code_owner_approval_required: z.boolean(),
   }),
   avatar_url: z.string().nullable(),
   request_access_enabled: z.boolean(),

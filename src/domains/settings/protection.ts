@@ -15,13 +15,12 @@ export const protectionDefaults = z.object({
 
 export type ProtectionDefaults = z.output<typeof protectionDefaults>;
 
-/** Protection as groups store it: what is missing is as in `protectionDefaults`. */
 export interface Protection {
   readonly allowed_to_push: readonly { readonly access_level: number }[];
   readonly allow_force_push: boolean;
   readonly allowed_to_merge: readonly { readonly access_level: number }[];
   readonly developer_can_initial_push: boolean;
-  readonly code_owner_approval_required?: boolean | undefined;
+  readonly code_owner_approval_required: boolean;
 }
 
 const protection = (push: number, merge: number, allow_force_push = false, developer_can_initial_push = false) =>
@@ -30,6 +29,7 @@ const protection = (push: number, merge: number, allow_force_push = false, devel
     allow_force_push,
     allowed_to_merge: [{ access_level: merge }],
     developer_can_initial_push,
+    code_owner_approval_required: false,
   }) satisfies Protection;
 
 const FULL_PROTECTION = 2;
