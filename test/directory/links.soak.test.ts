@@ -137,16 +137,35 @@ describe('LDAP group links', () => {
         client.delete(path(), link),
         client.delete(`${path()}/a`),
         client.delete(`${path()}/ldapmain/a`),
-        client.post(`/groups/${group.id}/ldap_sync`),
       ]).then((answers) => answers.map(({ status }) => status));
-    expect(await ways(app().anonymous)).toEqual(Array(6).fill(401));
-    expect(await ways(app().as(stranger))).toEqual(Array(6).fill(404));
-    expect(await ways(app().as(maintainer))).toEqual(Array(6).fill(403));
+    expect(await ways(app().anonymous)).toEqual(Array(5).fill(401));
+    expect(await ways(app().as(stranger))).toEqual(Array(5).fill(404));
+    expect(await ways(app().as(maintainer))).toEqual(Array(5).fill(403));
     await letOwners(false);
     try {
-      expect(await ways(app().as(owner))).toEqual(Array(6).fill(403));
+      expect(await ways(app().as(owner))).toEqual(Array(5).fill(403));
       expect((await root.post(path(), link)).status).toBe(201);
       expect((await root.delete(`${path()}/a`)).status).toBe(204);
+    } finally {
+      await letOwners(true);
+    }
+  });
+
+  it('are synced on request of Owners, whatever the setting says', async () => {
+    const { id, full_path } = await app().make.group({ visibility: 'private' }, owner);
+    await app().make.groupMember({ id }, maintainer, 40);
+    const sync = async (client: ReturnType<typeof app>['anonymous']) =>
+      (await client.post(`/groups/${id}/ldap_sync`)).status;
+    const shown = async (user: TestUser) =>
+      (await app().as(user).graphql(`{ group(fullPath: "${full_path}") { ldapSync { state } } }`)).data.group.ldapSync;
+    await letOwners(false);
+    try {
+      expect(await sync(app().anonymous)).toBe(401);
+      expect(await sync(app().as(await app().make.user()))).toBe(404);
+      expect(await sync(app().as(maintainer))).toBe(403);
+      expect(await sync(app().as(owner))).toBe(202);
+      expect(await shown(owner)).not.toBeNull();
+      expect(await shown(maintainer)).toBeNull();
     } finally {
       await letOwners(true);
     }
@@ -161,7 +180,6 @@ describe('an Owner who may not search the directory', () => {
     const { id, full_path } = (await client.post('/groups', { name: 'probe', path: 'probe' })).body;
     const probe = { filter: '(description=secret*)', group_access: 10, provider: 'ldapmain' };
     expect((await client.post(`/groups/${id}/ldap_group_links`, probe)).status).toBe(403);
-    expect((await client.post(`/groups/${id}/ldap_sync`)).status).toBe(403);
     const { errors } = await client.graphql(
       `mutation ($input: LdapGroupLinkCreateInput!) { ldapGroupLinkCreate(input: $input) { errors } }`,
       { input: { groupPath: full_path, provider: 'ldapmain', filter: probe.filter, groupAccess: 'GUEST' } },

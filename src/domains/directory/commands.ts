@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { ROLES } from '#domains/access/model.ts';
 import { lockGroupFor } from '#domains/groups/locks.ts';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badParameters, invalid, notFound, tooLong } from '#platform/errors.ts';
@@ -97,14 +98,14 @@ export const deleteLdapGroupLinks = async (
 };
 
 /**
- * Queues a sync of the group's members with its links. At most one sync of a group runs at a time, and a newer request
- * supersedes it.
+ * Queues a sync of the group's members with its links, for any Owner (specification 3 §5). At most one sync of a group
+ * runs at a time, and a newer request supersedes it.
  *
  * @throws `forbidden`
  */
 export const requestLdapSync = async (ctx: Context, group: GroupRow): Promise<void> => {
-  await requireManageLdap(ctx, group);
-  await ctx.transaction(async (tx) => queueSync(tx, (await lockManaged(tx, group)).id));
+  requireGroupAbility(ctx, group, 'admin_ldap_group_link');
+  await ctx.transaction(async (tx) => queueSync(tx, (await lockGroupFor(tx, group, 'admin_ldap_group_link')).id));
 };
 
 /** Locks the group, and returns its current row if the caller can still manage its links. */

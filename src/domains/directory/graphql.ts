@@ -1,5 +1,6 @@
 import { AccessLevelEnum, AccessLevelRef } from '#domains/access/graphql.ts';
 import { GroupRef } from '#domains/groups/graphql.ts';
+import { canOnGroup } from '#domains/groups/policy.ts';
 import { getGroup } from '#domains/groups/queries.ts';
 import { builder } from '#graphql/builder.ts';
 import { listConnection } from '#graphql/connection.ts';
@@ -70,7 +71,7 @@ builder.objectField(GroupRef, 'ldapSync', (t) =>
     type: LdapSyncRef,
     nullable: true,
     description: 'Visible to callers who can request a sync; null for others.',
-    resolve: async (group, _args, ctx) => ((await mayManageLdap(ctx, group)) ? findLdapSync(ctx, group) : null),
+    resolve: (group, _args, ctx) => (canOnGroup(ctx, group, 'admin_ldap_group_link') ? findLdapSync(ctx, group) : null),
   }),
 );
 

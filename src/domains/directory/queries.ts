@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely';
+import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { GroupRow } from '#domains/groups/queries.ts';
 import type { Context } from '#platform/context.ts';
 import { type List, listOf } from '#platform/db/list.ts';
@@ -20,7 +21,7 @@ export const listLdapGroupLinks = async (ctx: Context, group: GroupRow): Promise
 
 /** Returns the latest sync, or null when there was none. @throws `forbidden` */
 export const findLdapSync = async (ctx: Context, group: GroupRow): Promise<LdapSync | null> => {
-  await requireManageLdap(ctx, group);
+  requireGroupAbility(ctx, group, 'admin_ldap_group_link');
   const row = await ctx.db.selectFrom('ldap_syncs').selectAll().where('namespace_id', '=', group.id).executeTakeFirst();
   return row ?? null;
 };

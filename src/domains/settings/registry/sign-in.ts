@@ -83,7 +83,7 @@ export const signIn = {
   ),
   allow_group_owners_to_manage_ldap: flag(
     false,
-    'Whether group owners can link LDAP groups and start syncs. Administrators always can. An owner who links a filter learns who matches it, so turn this on only if everyone who can create a group may search the directory as the bind account does.',
+    'Whether group owners can link LDAP groups. Administrators always can. An owner who links a filter learns who matches it, so turn this on only if everyone who can create a group may search the directory as the bind account does.',
   ),
   rsa_key_restriction: keyRestriction('RSA', 'their least length in bits, 0 for all, -1 for none.'),
   dsa_key_restriction: keyRestriction('DSA', 'their least length in bits, 0 for all, -1 for none.'),
