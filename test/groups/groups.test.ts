@@ -148,7 +148,15 @@ describe('POST /groups', () => {
       path: 'partly-guarded',
       default_branch_protection_defaults: { allow_force_push: false },
     });
+    await client.put('/application/settings', { default_branch_protection_defaults: { allowed_to_push: [] } });
+    const closed = await client.put(`/groups/${group.id}`, {
+      default_branch_protection_defaults: { allow_force_push: false },
+    });
     await client.put('/application/settings', { default_branch_protection_defaults: before });
+    expect([closed.status, closed.body.default_branch_protection_defaults]).toEqual([
+      200,
+      { ...protection, allowed_to_push: [], allow_force_push: false },
+    ]);
     expect(partly.body.default_branch_protection_defaults).toEqual({ ...protection, allow_force_push: false });
     const put = async (given: object) =>
       (await client.put(`/groups/${group.id}`, { default_branch_protection_defaults: given })).body

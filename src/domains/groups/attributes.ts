@@ -13,7 +13,6 @@ const text = (max: number) => z.string('is invalid').max(max, tooLong(max)).refi
 const BRANCH_ROLES: readonly number[] = [0, 30, 40, 60];
 const levels = z
   .array(z.object({ access_level: z.int().refine((level) => BRANCH_ROLES.includes(level), 'is invalid') }))
-  .min(1, "can't be blank")
   .max(10, 'is too long')
   .readonly();
 
