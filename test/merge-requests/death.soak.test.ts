@@ -10,7 +10,9 @@ import { getProject } from '#domains/projects/queries.ts';
 import { settleDeadPushes } from '#domains/repositories/pushes.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
+import { isDatabaseAway } from '#platform/db/failures.ts';
 import { useApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
 import { makeMergeRequest, tipOf } from './merge-scene.ts';
 
 // A process that dies is played by one that stops for good before or after a transaction or a write of git. Its work
@@ -19,6 +21,16 @@ import { makeMergeRequest, tipOf } from './merge-scene.ts';
 const app = useApp();
 
 class Dead extends Error {}
+
+/** Returns the database with another way to run transactions. */
+const withTransaction = (db: Services['db'], transaction: () => unknown): Services['db'] =>
+  new Proxy(db, {
+    get: (target, name) => {
+      if (name === 'transaction') return transaction;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
 
 /** Runs work in a process that dies at the given step. Returns false if the work ends before. */
 const dieAt = async (deadly: number, actor: Actor, work: (ctx: Context) => Promise<unknown>): Promise<boolean> => {
@@ -63,17 +75,40 @@ const dieAt = async (deadly: number, actor: Actor, work: (ctx: Context) => Promi
       rebaseCommits: mortal(git.rebaseCommits),
       updateRefs: mortal(git.updateRefs),
     },
-    db: new Proxy(db, {
-      get: (target, name) => {
-        if (name === 'transaction') return () => ({ execute: transaction });
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    }),
+    db: withTransaction(db, () => ({ execute: transaction })),
   };
   connectPorts(services);
   const ctx = createContextFactory(services)({ actor });
   return Promise.race([death, work(ctx).then(() => false)]);
+};
+
+/**
+ * Runs work in a process whose connection is lost at the commit of the given transaction, after which the database is
+ * away for one more. Returns false if the work ends before.
+ */
+const loseConnectionAt = async (
+  lost: number,
+  actor: Actor,
+  work: (ctx: Context) => Promise<unknown>,
+): Promise<boolean> => {
+  const living = app().hub.services;
+  const { db } = living;
+  let count = 0;
+  type Run = Parameters<ReturnType<typeof db.transaction>['execute']>[0];
+  const execute = async (run: Run) => {
+    count += 1;
+    const gone = new Error('Connection terminated unexpectedly');
+    if (count === lost + 1) throw gone;
+    const result = await db.transaction().execute(run);
+    if (count === lost) throw gone;
+    return result;
+  };
+  const services: Services = { ...living, db: withTransaction(db, () => ({ execute })) };
+  connectPorts(services);
+  await work(createContextFactory(services)({ actor })).catch((error: unknown) => {
+    if (!isDatabaseAway(error)) throw error;
+  });
+  return count >= lost;
 };
 
 /** Lets the living processes recover the work of a dead one, without waiting for its time. */
@@ -199,6 +234,38 @@ describe('a process that dies', () => {
       ]);
       expect(await count(project.id, 'push.received', 'refs/heads/feature'), `pushes after step ${deadly}`).toBe(
         pushes + 1,
+      );
+    }
+  });
+});
+
+describe('a process that loses its connection to the database', () => {
+  it('while it merges, settles the merge soon', async () => {
+    for (let lost = 1, isLost = true; isLost; lost += 1) {
+      expect(lost).toBeLessThan(MAX_STEPS);
+      const { owner, people, path, at, target, project } = await makeMergeRequest(app());
+      await app().settle();
+      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
+      const { actor } = app().context(people.owner);
+      isLost = await loseConnectionAt(lost, actor, async (ctx) => {
+        const current = await getProject(ctx, { id: project.id });
+        await mergeMergeRequest(ctx, current, await getMergeRequest(ctx, current, 1), {});
+      });
+      const settled = await until(`the merge is settled after transaction ${lost}`, async () => {
+        const { body } = await owner.get(at);
+        return body.state !== 'locked' && body;
+      });
+      if (settled.state === 'opened') {
+        expect(await tipOf(owner, path, 'main'), `main after transaction ${lost}`).toBe(target);
+        expect((await owner.put(`${at}/merge`)).status, `transaction ${lost}`).toBe(200);
+      }
+      const { body: after } = await owner.get(at);
+      expect(after).toMatchObject({ state: 'merged', merge_user: { id: people.owner.id } });
+      expect(await tipOf(owner, path, 'main')).toBe(after.merge_commit_sha);
+      expect(await count(project.id, 'merge_request.merged'), `transaction ${lost}`).toBe(1);
+      await until(
+        'the push is recorded',
+        async () => (await count(project.id, 'push.received', 'refs/heads/main')) > pushes,
       );
     }
   });

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { RUNNING_IMPORT } from '#domains/projects/model.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { retryLater } from '#platform/concurrency/retry-later.ts';
 import { anonymous, type Context, type Services, type Tx } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import type { Database } from '#platform/db/pool.ts';
@@ -237,25 +238,27 @@ export const moveRefs = async (
   }
 };
 
-const FIRST_RETRY_MS = 1_000;
-const LAST_RETRY_MS = 10_000;
-
 /**
  * Settles a push of this process that could not be recorded, and tries again until that succeeds, for example after an
  * outage of the database. While this process lives, no other process settles its pushes, and their refs stay reserved.
  */
-export const settleLater = (services: Services, pushId: number, delayMs = FIRST_RETRY_MS): void => {
-  setTimeout(() => void settleSurely(services, pushId, Math.min(delayMs * 2, LAST_RETRY_MS)), delayMs).unref();
-};
+export const settleLater = (services: Services, pushId: number): void =>
+  retryLater(
+    () => settlePush(services, pushId),
+    (error) => logUnsettled(services, pushId, error),
+  );
 
-const settleSurely = async (services: Services, pushId: number, retryMs = FIRST_RETRY_MS): Promise<void> => {
+const settleSurely = async (services: Services, pushId: number): Promise<void> => {
   try {
     await settlePush(services, pushId);
   } catch (error) {
-    services.log.error({ err: error, push_id: pushId }, 'a push could not be recorded; trying again');
-    settleLater(services, pushId, retryMs);
+    logUnsettled(services, pushId, error);
+    settleLater(services, pushId);
   }
 };
+
+const logUnsettled = ({ log }: Services, push_id: number, err: unknown): void =>
+  log.error({ err, push_id }, 'a push could not be recorded; trying again');
 
 /** Compares the refs to find out which updates of a push were carried out, and records those. Idempotent. */
 export const settlePush = async (services: Services, pushId: number): Promise<void> => {

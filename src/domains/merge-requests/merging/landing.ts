@@ -13,6 +13,7 @@ import { moveRefs } from '#domains/repositories/pushes.ts';
 import type { KnownCommits } from '#domains/repositories/ref-updates.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
+import { retryLater } from '#platform/concurrency/retry-later.ts';
 import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit } from '#platform/git/objects.ts';
@@ -110,17 +111,17 @@ export const land = async (
     user_id: ctx.actor.userId,
     remove_source_branch: await removesSourceBranch(ctx, row, input),
   };
-  if (!(await lock(ctx, project, row, intent))) return null;
   try {
+    if (!(await lock(ctx, project, row, intent))) return null;
     await moveRefs(ctx, project, [{ ref, oldOid: start, newOid: merged.oid }], {
       known: await broughtBy(ctx, project, merged, commits),
     });
   } catch (error) {
-    await settleMerge(ctx, row.id);
+    await settleSurely(ctx, row.id, { intent, hasLanded: false });
     if (error instanceof DomainError && error.code === 'conflict') return null;
     throw error;
   }
-  await settleMerge(ctx, row.id, intent);
+  await settleSurely(ctx, row.id, { intent, hasLanded: true });
   return getMergeRequest(ctx, project, row.iid);
 };
 
@@ -250,26 +251,48 @@ export const settleMerges = defineJob({
   run: (ctx, { id }) => settleMerge(ctx, id),
 });
 
+/** A merge of this process. */
+interface OwnMerge {
+  readonly intent: Intent;
+  /** Whether it is known to have landed. */
+  readonly hasLanded: boolean;
+}
+
+/** Settles a merge of this process. If that fails, for example for a lost connection, it is tried again soon. */
+const settleSurely = async (ctx: Context, id: number, own: OwnMerge): Promise<void> => {
+  const run = () => settleMerge(ctx, id, own);
+  const onFailure = (err: unknown) =>
+    ctx.log.error({ err, merge_request_id: id }, 'a merge could not be settled; trying again');
+  try {
+    await run();
+  } catch (error) {
+    onFailure(error);
+    retryLater(run, onFailure);
+    throw error;
+  }
+};
+
 /**
- * Completes the merge if the target branch contains it, and unlocks the merge request otherwise. Idempotent. `landed`
- * is a merge that is known to have landed.
+ * Completes the merge if the target branch contains it, and unlocks the merge request otherwise. Idempotent. Without
+ * `own` it settles the merge for which the merge request is locked.
  */
-const settleMerge = async (ctx: Context, id: number, landed?: Intent): Promise<void> => {
+const settleMerge = async (ctx: Context, id: number, own?: OwnMerge): Promise<void> => {
   const { git } = ctx.services;
   const asHub = { ...ctx, actor: systemActor };
   const row = (await mergeRequestsByIds(asHub, [id])).get(id);
   const project = row && (await findProject(asHub, { id: row.project_id }));
-  if (!row || !project || (row.state !== 'locked' && !landed)) return;
-  const intent = landed ?? (await intentOf(ctx, id));
+  const hasLanded = own?.hasLanded ?? false;
+  if (!row || !project || (row.state !== 'locked' && !hasLanded)) return;
+  const intent = own?.intent ?? (await intentOf(ctx, id));
   const tip = intent && (await git.resolve(project.disk_path, intent.ref));
-  const isLanded = Boolean(landed) || (intent && tip && (await git.isAncestor(project.disk_path, intent.oid, tip)));
+  const isLanded = hasLanded || (intent && tip && (await git.isAncestor(project.disk_path, intent.oid, tip)));
   await ctx.transaction(async (tx) => {
     await tx.db.selectFrom('merge_requests').select('id').where('id', '=', id).forUpdate().execute();
     const now = await getMergeRequest(tx.as(systemActor), project, row.iid);
     const known = await intentOf(tx, id);
     const isOwn = now.state === 'locked' && known?.oid === intent?.oid;
     // The job may have taken the merge back just before it landed.
-    if (!isOwn && !(landed && now.state === 'opened')) return;
+    if (!isOwn && !(hasLanded && now.state === 'opened')) return;
     if (intent && isLanded) return complete(tx, project, row, intent);
     await tx.db.updateTable('merge_requests').set({ state: 'opened', merging: null }).where('id', '=', id).execute();
     // Pushes that came while it was locked were not followed.
