@@ -153,6 +153,8 @@ describe.each(ROUTES)('GET %s', (route) => {
     expect(await indexes(viewer, { search: 'charlie-heron' })).toEqual([2]);
     expect(await indexes(viewer, { search: 'harlie-her' })).toEqual([2]);
     expect(await indexes(viewer, { search: 'charlie-and-heron' })).toEqual([]);
+    expect(await indexes(viewer, { search: 'egret xenon' })).toEqual([1]);
+    expect(await indexes(viewer, { search: 'heron xenon' })).toEqual([]);
     expect(await indexes(viewer, { search: 'aviary/charlie-heron' })).toEqual(below ? [] : [2]);
     const similar = { order_by: 'similarity', search: 'heron', sort: 'asc' };
     // The closest first, whatever `sort` says.

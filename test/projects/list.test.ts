@@ -141,15 +141,24 @@ describe('GET /projects', () => {
     }
   });
 
-  it('finds a long term as a whole, and not by its two ends', async () => {
+  it('finds all words of a term in any order, and long ones as a whole, not by their two ends', async () => {
     const user = await app().make.user();
+    await app().make.project({ name: 'honeycreeper-of-kauai', description: null }, user);
+    await app().make.project({ name: 'honeycreeper-on-kauai', description: null }, user);
     await app().make.project({ name: 'Quokka census of 2024', description: null }, user);
     await app().make.project({ name: 'Quokka counts of 2024', description: null }, user);
     await app().make.project({ name: 'Other', description: 'QUOKKA CENSUS of 2024, continued' }, user);
     const list = async (query: string) => names(await app().as(user).get(`/projects?owned=true&${query}`)).sort();
     expect(await list('search=quokka census of 2024')).toEqual(['Other', 'Quokka census of 2024']);
     expect(await list('search=census of 2024&order_by=similarity')).toEqual(['Other', 'Quokka census of 2024']);
-    expect(await list('search=quokka 2024')).toEqual([]);
+    expect(await list('search=2024 quokka')).toEqual(['Other', 'Quokka census of 2024', 'Quokka counts of 2024']);
+    expect(await list('search=2024%20%20of counts')).toEqual(['Quokka counts of 2024']);
+    // One of the columns must have all words.
+    expect(await list('search=other quokka')).toEqual([]);
+    expect(await list('search=honeycreeper-of-kauai')).toEqual(['honeycreeper-of-kauai']);
+    expect(await list('search=100%25 quokka')).toEqual([]);
+    const { data } = await app().as(user).graphql('{ projects(search: "kauai creeper-on") { nodes { name } } }');
+    expect(data.projects.nodes).toEqual([{ name: 'honeycreeper-on-kauai' }]);
   });
 
   it('paginates by offset and by id', async () => {

@@ -8,7 +8,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { CompiledStatements, runCompiled, type SlotValues, slot } from '#platform/db/compiled.ts';
 import { and } from '#platform/db/conditions.ts';
 import { countUnlessLarge } from '#platform/db/large-lists.ts';
-import { containing, endsOf } from '#platform/db/like.ts';
+import { containing, containsInParts, lookupOf } from '#platform/db/like.ts';
 import { type List, unlessBadCursor, WALKED, type Window } from '#platform/db/list.ts';
 import { createRowCache, type RowVersion, versionOf } from '#platform/db/row-cache.ts';
 import type { Namespaces } from '#platform/db/tables.ts';
@@ -281,20 +281,18 @@ const isSharedWith = (groupId: RawBuilder<unknown>): RawBuilder<boolean> =>
 const matches = (filter: GroupFilter, put: Put): RawBuilder<unknown> => {
   const pattern = sql`${put('pattern')}::text`;
   if (isPath(filter)) return sql`namespaces.full_path ilike ${pattern}`;
-  const isLong = endsOf(filter.search?.trim() ?? '') !== null;
   const inColumn = (name: string) => {
     const column = sql.ref(`namespaces.${name}`);
-    if (!isLong) return sql`${column} ilike ${pattern}`;
-    // The index finds the two ends. The concatenation keeps it from looking up the whole term.
-    return sql`(${column} ilike ${put('pattern_start')}::text and ${column} ilike ${put('pattern_end')}::text
-      and ${column} || '' ilike ${pattern})`;
+    return isInParts(filter) ? containsInParts(column, put) : sql`${column} ilike ${pattern}`;
   };
   return filter.searchPaths ? inColumn('path') : sql`(${inColumn('name')} or ${inColumn('path')})`;
 };
 
+const isInParts = ({ search }: GroupFilter): boolean => !!search && !lookupOf(search.trim()).isWhole;
+
 /** Returns a key for the parts of the filter that determine the statement's text. */
 const filterShape = (filter: GroupFilter): string => {
-  let shape = `${filter.search?.includes('/') ? '/' : ''}${filter.search && endsOf(filter.search) ? 'long;' : ''}`;
+  let shape = `${filter.search?.includes('/') ? '/' : ''}${isInParts(filter) ? 'parts;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
     if (value === undefined || value === null) continue;
     if (name === 'skipIds') shape += filter.skipIds?.length ? 'skipIds;' : '';
@@ -305,13 +303,10 @@ const filterShape = (filter: GroupFilter): string => {
 
 const valuesOf = (filter: GroupFilter): SlotValues => {
   const search = filter.search?.trim();
-  const ends = search === undefined ? null : endsOf(search);
   return {
     ...filter,
     least: Math.max(leastOf(filter), GUEST),
-    pattern: search === undefined ? null : containing(search),
-    pattern_start: ends && containing(ends[0]),
-    pattern_end: ends && containing(ends[1]),
+    ...(search ? { pattern: containing(search), ...lookupOf(search) } : {}),
     attributes: filter.customAttributes === undefined ? null : JSON.stringify(filter.customAttributes),
   };
 };

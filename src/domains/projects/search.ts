@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type SlotValues, slot } from '#platform/db/compiled.ts';
-import { containing, endsOf } from '#platform/db/like.ts';
+import { containing, containsInParts, hasTrigram, lookupOf } from '#platform/db/like.ts';
 
 /** The parts of a project filter that define the search term and where to search. */
 interface Search {
@@ -9,22 +9,16 @@ interface Search {
 }
 
 /** Returns the values for the slots of `searchCondition`. */
-export const searchPatterns = ({ search }: Search): SlotValues => {
-  const ends = search ? endsOf(search) : null;
-  return {
-    search_pattern: search ? containing(search) : null,
-    search_start: ends && containing(ends[0]),
-    search_end: ends && containing(ends[1]),
-  };
-};
+export const searchPatterns = ({ search }: Search): SlotValues =>
+  search ? { search_pattern: containing(search), ...lookupOf(search) } : {};
 
-/** Returns true if the ends of the term are looked up instead of the term. */
-export const isLong = (search: Search): boolean =>
-  !!search.search && !lacksTrigrams(search) && endsOf(search.search) !== null;
+/** Returns true if a part of the term is looked up instead of the term: it is long, or has several words. */
+export const isInParts = (search: Search): boolean =>
+  !!search.search && !lacksTrigrams(search) && !lookupOf(search.search).isWhole;
 
 /**
- * Requires the term in the name, path or description of the row `projects`, or also in its full path or the full name
- * of its namespace.
+ * Requires all words of the term in one of name, path and description of the row `projects`, or also in its full path
+ * or the full name of its namespace. A term that lacks trigrams is looked for as a whole.
  */
 export const searchCondition = (search: Search): RawBuilder<unknown> =>
   search.search_namespaces
@@ -37,10 +31,7 @@ const contains = (search: Search, columns: readonly string[]): RawBuilder<unknow
   const pattern = sql`${slot('search_pattern')}::text`;
   const inColumn = (name: string) => {
     const column = sql.ref(name);
-    if (!isLong(search)) return sql`${column} ilike ${pattern}`;
-    // The index finds the two ends. The concatenation keeps it from looking up the whole term.
-    return sql`(${column} ilike ${slot('search_start')}::text and ${column} ilike ${slot('search_end')}::text
-      and ${column} || '' ilike ${pattern})`;
+    return isInParts(search) ? containsInParts(column, slot) : sql`${column} ilike ${pattern}`;
   };
   const found = sql.join(columns.map(inColumn), sql` or `);
   // Without a trigram the trigram indexes would be read from end to end. `coalesce` prevents their use.
@@ -51,8 +42,7 @@ const contains = (search: Search, columns: readonly string[]): RawBuilder<unknow
 const inNamespaces = (search: Search): RawBuilder<unknown> =>
   sql`projects.namespace_id = any (array(select n.id from namespaces n where ${contains(search, ['n.full_name'])}))`;
 
-/** Trigrams need three letters or digits in a row. Which letters beyond ASCII count depends on the database. */
-export const lacksTrigrams = ({ search }: Search): boolean => !!search && !/[a-z0-9]{3}/i.test(search);
+export const lacksTrigrams = ({ search }: Search): boolean => !!search && !hasTrigram(search);
 
 /**
  * Requires the character pairs of a term that lacks trigrams, so that an index can find the row (migration 0032). Add

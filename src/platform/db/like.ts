@@ -31,7 +31,35 @@ const CHARS = 8;
  * must then be checked without the index. From seven trigrams on, Postgres reads the lists of frequent trigrams from end
  * to end, also if a rare one is among them. The two ends of a term have at most six each.
  */
-export const endsOf = (term: string): readonly [string, string] | null => {
+const endsOf = (term: string): readonly [string, string] | null => {
   const characters = [...term];
   return characters.length <= CHARS ? null : [characters.slice(0, CHARS).join(''), characters.slice(-CHARS).join('')];
 };
+
+/** Trigrams need three letters or digits in a row. Which letters beyond ASCII count depends on the database. */
+export const hasTrigram = (text: string): boolean => /[a-z0-9]{3}/i.test(text);
+
+/**
+ * Returns how a trigram index finds the texts that contain all words of a term: by the two ends of its longest word. All
+ * words must then be checked without the index, unless the term `isWhole`: it is a single short word.
+ */
+export const lookupOf = (term: string) => {
+  const words = wordsOf(term);
+  const [longest = ''] = words.toSorted(
+    (one, other) => Number(hasTrigram(other)) - Number(hasTrigram(one)) || other.length - one.length,
+  );
+  const ends = endsOf(longest);
+  const [start, end] = ends ?? [longest, longest];
+  return {
+    isWhole: words.length === 1 && ends === null,
+    search_start: containing(start),
+    search_end: containing(end),
+    search_words: words.map(containing),
+  };
+};
+
+/** Requires the column to contain all words of a term. `put` places a value of `lookupOf`. */
+export const containsInParts = (column: RawBuilder<unknown>, put: (name: string) => unknown): RawBuilder<unknown> =>
+  // The index finds the two ends of the longest word. The concatenation keeps it from looking up the other words.
+  sql`(${column} ilike ${put('search_start')}::text and ${column} ilike ${put('search_end')}::text
+    and ${column} || '' ilike all (${put('search_words')}::text[]))`;

@@ -1,7 +1,7 @@
 import { GUEST, OWNER, type Visibility } from '#domains/access/model.ts';
 import type { SlotValues } from '#platform/db/compiled.ts';
 import type { SortDirection } from '#platform/paging.ts';
-import { isLong, lacksTrigrams, searchPatterns } from '../search.ts';
+import { isInParts, lacksTrigrams, searchPatterns } from '../search.ts';
 
 export const PROJECT_ORDERS = [
   'id',
@@ -120,7 +120,7 @@ export const withoutBlanks = <F extends ProjectFilter>(filter: F): F => {
 /** Returns a key for the parts of the filter that determine the statement's text. */
 export const filterShape = (filter: ProjectFilter): string => {
   // A role below Guest grants no access.
-  let shape = `${rolesOpen(filter) ? 'held;' : ''}${lacksTrigrams(filter) ? 'pairs;' : ''}${isLong(filter) ? 'long;' : ''}`;
+  let shape = `${rolesOpen(filter) ? 'held;' : ''}${lacksTrigrams(filter) ? 'pairs;' : ''}${isInParts(filter) ? 'parts;' : ''}`;
   for (const [name, value] of Object.entries(filter)) {
     if (value === null || value === undefined) continue;
     if (name === 'topic_spellings') shape += `${name}=${value.length};`;
