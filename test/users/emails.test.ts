@@ -212,6 +212,15 @@ describe('an address over REST and GraphQL', () => {
     expect(await addressesOf(user)).toEqual([waiting]);
   });
 
+  it('is not added to an internal account', async () => {
+    const ghost = await app().make.user({ user_type: 'ghost' });
+    const { status } = await app()
+      .as(app().root)
+      .post(`/users/${ghost.id}/emails`, { email: address(), skip_confirmation: true });
+    expect(status).toBe(403);
+    expect(await addressesOf(ghost)).toEqual([]);
+  });
+
   it('follows the same rules in GraphQL, where only administrators skip the confirmation', async () => {
     const user = await app().make.user();
     const email = address();

@@ -9,6 +9,7 @@ import { attributeErrors } from './attributes.ts';
 import { emailAdded, emailRemoved } from './events.ts';
 import { endMailTokens } from './mail-tokens.ts';
 import { sendConfirmation } from './mails/confirmation.ts';
+import { isInternal } from './model.ts';
 import { requireUser } from './policy.ts';
 import { type ApplicationProof, requireProofOfApplication } from './proof.ts';
 import { getUser } from './queries.ts';
@@ -122,10 +123,11 @@ export const addEmail = async (ctx: Context, userId: number, input: NewEmail): P
   return ctx.transaction(async (tx) => {
     const user = await tx.db
       .selectFrom('users')
-      .select('email')
+      .select(['email', 'user_type'])
       .where('id', '=', userId)
       .forUpdate()
       .executeTakeFirstOrThrow();
+    if (isInternal(user)) throw forbidden('Internal accounts cannot be changed');
     const { rows: own } = await sql<{ same: boolean }>`
       select lower(email) = lower(${email}) as same from emails where user_id = ${userId}
       union all select lower(${user.email}) = lower(${email})`.execute(tx.db);
