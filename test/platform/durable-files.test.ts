@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,6 +20,18 @@ it('returns what the first of many callers wrote, and leaves only that file', as
   const written = readFileSync(path);
   for (const value of values) expect(value).toEqual(written);
   expect(await readdir(directory)).toEqual(['many']);
+});
+
+it('removes what processes that were killed left beside it, and nothing else', async () => {
+  const folder = join(directory, 'killed');
+  await mkdir(folder);
+  const path = join(folder, 'key');
+  for (const name of [`key.${randomUUID()}`, 'key.backup', `other.${randomUUID()}`])
+    await writeFile(join(folder, name), 'left');
+  expect((await writeOnce(path, Buffer.from('value'))).toString()).toBe('value');
+  await writeFile(`${path}.${randomUUID()}`, 'left by another one');
+  expect((await writeOnce(path, Buffer.from('other'))).toString()).toBe('value');
+  expect((await readdir(folder)).sort()).toEqual(['key', 'key.backup', expect.stringMatching(/^other\./)]);
 });
 
 it('fails if the folder is missing', async () => {
