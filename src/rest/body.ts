@@ -72,18 +72,20 @@ export const receiveForm = async (
   place: FilePlace | null,
 ): Promise<ReceivedForm> => {
   const fields = noParameters();
-  const files: SpooledFile[] = [];
+  const files = new Map<string, SpooledFile>();
   // The limit applies to all fields together, as in other bodies.
   const maxBytes = request.routeOptions.bodyLimit;
   let fieldBytes = 0;
   try {
-    const limits = { ...LIMITS, fieldSize: maxBytes, files: Math.max(declared.size, 1), fileSize: Infinity };
+    const limits = { ...LIMITS, fieldSize: maxBytes, files: declared.size + MAX_OTHER_FILES, fileSize: Infinity };
     for await (const part of request.parts({ limits })) {
       if (part.type === 'file') {
         const options = declared.get(part.fieldname);
         if (options) {
+          if (files.has(part.fieldname))
+            throw new RestError(400, { error: `${part.fieldname} is invalid (allowed: one file)` });
           const file = await spool(part, ctx, options, place);
-          files.push(file);
+          files.set(part.fieldname, file);
           insertParameter(fields, part.fieldname, file);
         } else {
           await dropFile(part, maxBytes);
@@ -95,9 +97,9 @@ export const receiveForm = async (
       if (fieldBytes > maxBytes || part.valueTruncated || part.fieldnameTruncated) throw tooLarge();
       insertParameter(fields, part.fieldname, value);
     }
-    return { fields, files };
+    return { fields, files: [...files.values()] };
   } catch (error) {
-    await releaseAll(files);
+    await releaseAll([...files.values()]);
     throw error;
   }
 };
@@ -107,6 +109,8 @@ export const releaseAll = async (files: readonly SpooledFile[]): Promise<void> =
   await Promise.all(files.map((file) => file.release()));
 };
 
+/** Files that a route does not declare. Parameters that it does not know are ignored, too. */
+const MAX_OTHER_FILES = 10;
 const LIMITS = { fieldNameSize: 500, fields: 1_000, parts: 1_020, headerPairs: 50 };
 
 const spool = async (

@@ -146,6 +146,13 @@ describe('an uploaded file', () => {
   it('is read and dropped if the route does not declare it', async () => {
     const answer = await app.ask('/api/v4/plain', multipart([file, { name: 'path', value: 'p' }]));
     expect(answer.json()).toEqual({ path: 'p' });
+    const others = Array.from({ length: 10 }, (_, n) => ({ ...file, name: `other${n}` }));
+    const beside = await app.ask(IMPORT, multipart([...others, file, { name: 'path', value: 'p' }]));
+    expect(beside.json()).toMatchObject({ path: 'p', text: 'hello archive' });
+    const twice = await app.ask(IMPORT, multipart([file, file, { name: 'path', value: 'p' }]));
+    expect(twice.json()).toEqual({ error: 'file is invalid (allowed: one file)' });
+    const many = multipart([...others, file, { ...file, name: 'one too many' }, { name: 'path', value: 'p' }]);
+    expect((await app.ask(IMPORT, many)).status).toBe(400);
     const large = { ...file, value: Buffer.alloc(10 * 1024 * 1024) };
     expect((await app.ask('/api/v4/plain', multipart([large, { name: 'path', value: 'p' }]))).status).toBe(413);
   });
