@@ -77,11 +77,14 @@ it('refuses a long duration', async () => {
   await mutate(app().as(owner), 'timelogCreate', { issuableId, timeSpent: timeSpent.slice(3, -1), summary: '' });
 });
 
-it('refuses more links of a release than REST, and takes as many labels', async () => {
+it('refuses more links and milestones of a release than REST, and takes as many labels', async () => {
   const projectPath = project.path_with_namespace;
   const links = Array.from({ length: 101 }, (_, n) => ({ name: `l${n}`, url: `https://example.com/${n}` }));
   const release = { projectPath, tagName: 'v1', ref: 'main' };
   expect(await refused('releaseCreate', { ...release, assets: { links } })).toEqual(['Links may be at most 100']);
+  const milestones = Array.from({ length: 101 }, () => 'none');
+  const reason = 'at most 100 milestones are allowed';
+  expect(await refused('releaseCreate', { ...release, milestones })).toEqual([reason]);
   expect(await listed(`/projects/${project.id}/releases`)).toEqual([]);
   await mutate(app().as(owner), 'releaseCreate', { ...release, assets: { links: links.slice(1) } });
   const labels = Array.from({ length: 1_001 }, (_, n) => `l${n}`);

@@ -10,6 +10,7 @@ import { createRelease, deleteRelease, updateRelease } from './commands.ts';
 import { createLink, deleteLink, getLink, getLinkTarget, listLinks, updateLink } from './links.ts';
 import { getLatestRelease, getRelease, listReleases, RELEASE_ORDERS, type ReleaseRow } from './queries.ts';
 import { linkRecord, releaseRecord, toLink, toReleases } from './record.ts';
+import { MAX_MILESTONES } from './write.ts';
 
 const tag = 'Releases';
 const linkTag = 'Release links';
@@ -20,8 +21,8 @@ const link = { ...one, link_id: integer({ min: 1 }) };
 const attributes = {
   name: text().nullish(),
   description: text().nullish(),
-  milestones: list(text({ max: 255 }), { max: 100 }).optional(),
-  milestone_ids: list(integer({ min: 1 }), { max: 100 }).optional(),
+  milestones: list(text({ max: 255 }), { max: MAX_MILESTONES }).optional(),
+  milestone_ids: list(integer({ min: 1 }), { max: MAX_MILESTONES }).optional(),
   released_at: dateTime().optional(),
 };
 

@@ -33,6 +33,8 @@ export const lockForWrite = async (tx: Tx, seen: ProjectRow, tag: string): Promi
   return project;
 };
 
+export const MAX_MILESTONES = 100;
+
 /** Milestones by title or by id. They may belong to the project or to groups above it. */
 export interface ChosenMilestones {
   readonly milestones?: readonly string[] | null | undefined;
@@ -41,7 +43,7 @@ export interface ChosenMilestones {
 
 /**
  * Returns the ids of the chosen milestones; undefined if none are given. @throws DomainError `bad_request` for unknown
- * ones
+ * ones and too many
  */
 export const chosenMilestones = async (
   ctx: Context,
@@ -50,6 +52,8 @@ export const chosenMilestones = async (
 ): Promise<readonly number[] | undefined> => {
   if (titles == null && ids == null) return undefined;
   if (titles != null && ids != null) throw badRequest('milestones and milestone_ids cannot be combined');
+  if ((titles ?? ids ?? []).length > MAX_MILESTONES)
+    throw badRequest(`at most ${MAX_MILESTONES} milestones are allowed`);
   requireAbility(ctx, project, 'read_milestone');
   const { rows } = await sql<{ id: number; title: string }>`
     select id, title from milestones
