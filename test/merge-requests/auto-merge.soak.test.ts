@@ -61,6 +61,21 @@ describe('auto-merge', () => {
     expect(await notesOf(owner, at)).toContain(`enabled an automatic merge when all merge checks for ${head} pass`);
   });
 
+  it('keeps the options that are not given when it is set again, until it is cancelled', async () => {
+    const { owner, maintainer, people, path, at, head } = await makeMergeRequest(app());
+    await report(owner, path, head, 'running');
+    const options = { should_remove_source_branch: true, squash: true, squash_commit_message: 'As one' };
+    await maintainer.put(`${at}/merge`, { auto_merge: true, ...options, merge_commit_message: 'Cancelled' });
+    await maintainer.post(`${at}/cancel_merge_when_pipeline_succeeds`);
+    await maintainer.put(`${at}/merge`, { auto_merge: true, ...options });
+    const { body } = await owner.put(`${at}/merge`, { auto_merge: true, squash_commit_message: 'Squashed' });
+    expect(body).toMatchObject({ should_remove_source_branch: true, merge_user: { id: people.owner.id } });
+    await report(owner, path, head, 'success');
+    const [merged, squashed] = (await owner.get(`${path}/repository/commits?ref_name=main`)).body;
+    expect([merged.title, squashed.message]).toEqual(["Merge branch 'feature' into 'main'", 'Squashed']);
+    expect((await owner.get(`${path}/repository/branches/feature`)).status).toBe(404);
+  });
+
   it('does not merge after a pipeline that failed, but after one that succeeds later', async () => {
     const { owner, path, at, head } = await makeMergeRequest(app());
     await report(owner, path, head, 'running');

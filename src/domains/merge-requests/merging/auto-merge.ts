@@ -68,14 +68,17 @@ export const scheduleAutoMerge = (
       squash: input.squash,
       auto_merge_strategy: AUTO_MERGE_STRATEGY,
     };
+    // Options of an auto-merge that is set already stay unless the caller gives others.
+    const isSet = before.merge_when_pipeline_succeeds;
+    const removes = input.should_remove_source_branch ?? (isSet ? before.should_remove_source_branch : null);
     await tx.db
       .updateTable('merge_requests')
       .set({
         merge_when_pipeline_succeeds: true,
         merge_user_id: tx.actor.userId,
-        merge_params: sql`(merge_params - ${PARAMS}::text[]) || ${toJsonb(params)}::jsonb`,
+        merge_params: sql`(merge_params - ${isSet ? [] : PARAMS}::text[]) || ${toJsonb(params)}::jsonb`,
         // Callers read in the answer what will happen.
-        should_remove_source_branch: input.should_remove_source_branch ?? null,
+        should_remove_source_branch: removes,
         ...(input.squash === undefined ? {} : { squash: squashOnMerge({ squash: input.squash }, project) }),
         merge_error: null,
         updated_at: sql`now()`,
