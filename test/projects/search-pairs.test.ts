@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { foundByPairs, searchCondition } from '#domains/projects/search.ts';
+import { foundBySearch, searchCondition } from '#domains/projects/search.ts';
 import { useApp } from '../support/app.ts';
 
 const app = useApp();
@@ -24,17 +24,29 @@ describe('search by pairs of characters', () => {
     );
   });
 
-  it('uses only the index of pairs', async () => {
-    const plan = await app()
+  const planOf = (term: Parameters<typeof searchCondition>[0]) =>
+    app()
       .hub.services.db.transaction()
       .execute(async (db) => {
         await sql`set local enable_seqscan = off`.execute(db);
-        const term = { search: 'go' };
         const { sql: text } =
-          sql`select id from projects where ${searchCondition(term)} and ${sql.join(foundByPairs(term))}`.compile(db);
-        return sql.raw<{ 'QUERY PLAN': string }>(`explain (generic_plan, costs off) ${text}`).execute(db);
+          sql`select id from projects where ${searchCondition(term)} and ${sql.join(foundBySearch(term))}`.compile(db);
+        const plan = await sql.raw<{ 'QUERY PLAN': string }>(`explain (generic_plan, costs off) ${text}`).execute(db);
+        return plan.rows.map((row) => row['QUERY PLAN']).join('\n');
       });
-    const indexes = plan.rows.flatMap((row) => /Index Scan on (\w+)/.exec(row['QUERY PLAN'])?.[1] ?? []);
-    expect(indexes).toEqual(['projects_search_pairs']);
+  const indexesOf = (plan: string) =>
+    [...plan.matchAll(/Index (?:Only )?Scan (?:on|using) (\w+)/g)].map(([, name]) => name);
+
+  it('uses only the index of pairs', async () => {
+    expect(indexesOf(await planOf({ search: 'go' }))).toEqual(['projects_search_pairs']);
+  });
+
+  it('finds namespaces by their index, and looks each project up in a hash of them instead of a list', async () => {
+    const plan = await planOf({ search: 'makers', search_namespaces: true });
+    expect(indexesOf(plan)).toEqual(
+      expect.arrayContaining(['projects_search', 'namespaces_search_full_name', 'projects_namespace']),
+    );
+    expect(plan).toContain('hashed SubPlan');
+    expect(plan).not.toContain('= ANY');
   });
 });

@@ -22,10 +22,14 @@ export const isInParts = (search: Search): boolean =>
  */
 export const searchCondition = (search: Search): RawBuilder<unknown> =>
   search.search_namespaces
-    ? sql`(${contains(search, [...COLUMNS, 'projects.full_path'])} or ${inNamespaces(search)})`
+    ? sql`(${contains(search, WITH_PATH)} or projects.namespace_id in (select n.id from namespaces n where ${isNamed(search)}))`
     : contains(search, COLUMNS);
 
 const COLUMNS = ['projects.name', 'projects.path', 'projects.description'];
+const WITH_PATH = [...COLUMNS, 'projects.full_path'];
+
+/** Requires the term in the full name of the namespace `n`. */
+const isNamed = (search: Search): RawBuilder<unknown> => contains(search, ['n.full_name']);
 
 const contains = (search: Search, columns: readonly string[]): RawBuilder<unknown> => {
   const pattern = sql`${slot('search_pattern')}::text`;
@@ -38,19 +42,22 @@ const contains = (search: Search, columns: readonly string[]): RawBuilder<unknow
   return lacksTrigrams(search) ? sql`coalesce(${found}, false)` : sql`(${found})`;
 };
 
-/** An array instead of a subquery, so that the index of projects by namespace can be combined with the others. */
-const inNamespaces = (search: Search): RawBuilder<unknown> =>
-  sql`projects.namespace_id = any (array(select n.id from namespaces n where ${contains(search, ['n.full_name'])}))`;
-
 export const lacksTrigrams = ({ search }: Search): boolean => !!search && !hasTrigram(search);
 
 /**
- * Requires the character pairs of a term that lacks trigrams, so that an index can find the row (migration 0032). Add
- * it only where the search should lead to the rows: it is implied by the search itself and costs time to check.
+ * Leads to the rows by an index where the search alone cannot: by the character pairs of a term that lacks trigrams
+ * (migration 0032), and by the names of namespaces. Add it only where the search should lead to the rows: it is implied
+ * by the search itself and costs time to check.
  */
-export const foundByPairs = (search: Search): RawBuilder<unknown>[] => {
-  if (!lacksTrigrams(search)) return [];
-  const pairs = sql`search_pairs(projects.name || ' ' || projects.full_path || ' ' || coalesce(projects.description, ''))
-    @@ search_pairs_of(${slot('search')}::text)`;
-  return [search.search_namespaces ? sql`(${pairs} or ${inNamespaces(search)})` : pairs];
+export const foundBySearch = (search: Search): RawBuilder<unknown>[] => {
+  const byPairs = lacksTrigrams(search) ? [PAIRS] : [];
+  if (!search.search || !search.search_namespaces) return byPairs;
+  const [own = contains(search, WITH_PATH)] = byPairs;
+  return [
+    sql`projects.id in (select projects.id from projects where ${own} union all
+      select projects.id from namespaces n join projects on projects.namespace_id = n.id where ${isNamed(search)})`,
+  ];
 };
+
+const PAIRS = sql`search_pairs(projects.name || ' ' || projects.full_path || ' ' || coalesce(projects.description, ''))
+  @@ search_pairs_of(${slot('search')}::text)`;

@@ -7,7 +7,7 @@ import { and } from '#platform/db/conditions.ts';
 import { SEEN } from '#platform/db/known-counts.ts';
 import type { Window } from '#platform/db/list.ts';
 import { betweenCursors, limitTo, sorted } from '#platform/db/windows.ts';
-import { foundByPairs } from '../search.ts';
+import { foundBySearch } from '../search.ts';
 import { belonging, conditions, LEAST, narrowed, type Parent, placed, projectsPlaced, ranges } from './conditions.ts';
 import { leastHeld, type ProjectFilter, rolesOpen } from './filter.ts';
 import { effectiveOrder, isSize, sortExpression } from './order.ts';
@@ -173,7 +173,7 @@ export const matching = (wanted: Wanted, columns: RawBuilder<unknown> = sql`proj
   const narrow = [
     ...placed(filter, of),
     ...narrowed(actor, filter, of, isLedElsewhere ? 'any' : 'lead'),
-    ...(isPlaced ? [] : foundByPairs(filter)),
+    ...(isPlaced ? [] : foundBySearch(filter)),
   ];
   return narrow.length === 0
     ? select(sql`projects`, rights)
