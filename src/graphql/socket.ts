@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { CloseCode, MessageType, type Server as Protocol, parseMessage } from 'graphql-ws';
 import { WebSocket } from 'ws';
+import type { Arrival } from '#platform/caller/arriving.ts';
 import type { Logger } from '#platform/log.ts';
 import { checkJson, JsonLimitError } from '#platform/values/json.ts';
-import type { Arrival } from './arriving.ts';
 import { LIMITS } from './limits.ts';
 import type { Seat } from './live-bounds.ts';
 

@@ -3,12 +3,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GraphQLError, type GraphQLSchema, type OperationTypeNode } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Caches } from '#platform/cache.ts';
+import { type Arrival, Arriving } from '#platform/caller/arriving.ts';
 import { drainBody } from '#platform/concurrency/drain.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
-import { type Arrival, Arriving } from './arriving.ts';
+import { MIB } from '#platform/values/units.ts';
 import { type Assume, type Caller, type ContextOf, rejectionOf } from './caller.ts';
 import { Engine, Refused } from './engine.ts';
 import { maskError } from './errors.ts';
@@ -80,7 +81,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   });
   const streams = new EventStreams();
   const bounds = new LiveBounds(options.limits);
-  const arriving = new Arriving();
+  const arriving = new Arriving({ bytesPerAddress: 8 * MIB, bytesInAll: 32 * MIB });
   let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {

@@ -3,6 +3,7 @@ import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { drainBody } from '#platform/concurrency/drain.ts';
 import { type Actor, anonymous, type Context, type Services } from '#platform/context.ts';
+import { boundArrivingBodies } from './arriving-bodies.ts';
 import { requireAccess } from './auth.ts';
 import { asFormError, isMultipart, MAX_BODY_BYTES, receiveForm, registerBodyParsers, releaseAll } from './body.ts';
 import { deprecatedNames, noteDeprecated, type Versions } from './deprecation.ts';
@@ -65,6 +66,7 @@ export const registerRoutes = async (
   // GET requests have no body, so they are registered outside this scope and skip its hooks.
   await fastify.register(async (scope) => {
     registerBodyParsers(scope);
+    boundArrivingBodies(scope);
     await scope.register(multipart);
     scope.addHook('onSend', (request, reply, payload, done) => {
       if (!request.raw.complete) {

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { text } from '#rest/params.ts';
 import { route } from '#rest/route.ts';
 import { computedMs } from '../support/computed-ms.ts';
+import { until } from '../support/until.ts';
 import { createTinyApp, form, json, multipart, type TinyApp } from './harness.ts';
 
 // Threats, Requests: the cost of a body before its sender is authenticated, and its limits afterwards.
@@ -50,6 +51,28 @@ const answerToHead = async (headers: readonly string[], path = '/api/v4/things')
   const [answer]: unknown[] = await once(socket, 'data');
   return [String(answer).split('\r\n', 1)[0] ?? '', socket];
 };
+
+describe('bodies that do not end', () => {
+  it('take bounded memory of the hub: further ones are refused, and small ones are not', async () => {
+    const [size, fitting, more] = [8 * MEBIBYTE, 8, 4];
+    const head = ['POST /api/v4/texts HTTP/1.1', 'Host: hub', 'Content-Type: application/json'];
+    const sockets: Socket[] = [];
+    const answers: string[] = [];
+    for (let i = 0; i < fitting + more; i++) {
+      const socket = connect(app.port, '127.0.0.1');
+      sockets.push(socket);
+      socket.on('error', () => undefined).on('data', (data) => answers.push(String(data)));
+      socket.write([...head, 'PRIVATE-TOKEN: user-token', `Content-Length: ${size}`, '', ''].join('\r\n'));
+      socket.write(Buffer.alloc(size - 1, ' '));
+    }
+    await until('the refusals', () => answers.length >= more);
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1.1 429 .*\r\nretry-after: \d/is);
+    expect((await app.ask('/api/v4/texts', jsonText('{"text":"small"}', asUser))).status).toBe(201);
+    for (const socket of sockets) socket.destroy();
+    const large = jsonText(`{"text":"${'x'.repeat(size - 20)}"}`, asUser);
+    await until('the memory to be free', async () => (await app.ask('/api/v4/texts', large)).status === 201);
+  });
+});
 
 describe('a refused caller', () => {
   it.each([

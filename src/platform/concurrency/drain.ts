@@ -10,6 +10,8 @@ const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
  */
 export const drainBody = (request: IncomingMessage): void => {
   let left = MAX_DRAINED_BYTES;
+  // Something that no longer reads the body would hold it up.
+  request.unpipe();
   // Attached before the response is sent: after that, Node would discard the body without counting it.
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length;

@@ -1,8 +1,9 @@
-import { networkOf } from '#platform/caller/network.ts';
-import { MIB } from '#platform/values/units.ts';
+import { networkOf } from './network.ts';
 
-const PER_ADDRESS = 8 * MIB;
-const IN_ALL = 32 * MIB;
+export interface ArrivalLimits {
+  readonly bytesPerAddress: number;
+  readonly bytesInAll: number;
+}
 
 /** The unfinished bytes of one request or WebSocket. */
 export interface Arrival {
@@ -18,7 +19,12 @@ export interface Arrival {
  */
 export class Arriving {
   readonly #byNetwork = new Map<string, number>();
+  readonly #limits: ArrivalLimits;
   #total = 0;
+
+  constructor(limits: ArrivalLimits) {
+    this.#limits = limits;
+  }
 
   from(address: string): Arrival {
     const network = networkOf(address);
@@ -33,7 +39,8 @@ export class Arriving {
     return {
       add: (bytes) => {
         const ofNetwork = this.#byNetwork.get(network) ?? 0;
-        if (ofNetwork + bytes > PER_ADDRESS || this.#total + bytes > IN_ALL) return false;
+        const { bytesPerAddress, bytesInAll } = this.#limits;
+        if (ofNetwork + bytes > bytesPerAddress || this.#total + bytes > bytesInAll) return false;
         change(bytes);
         return true;
       },
