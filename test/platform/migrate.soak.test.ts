@@ -30,6 +30,25 @@ test('applies each migration once when processes start together', async () => {
   await database.drop();
 });
 
+test('ignores the timeouts that operators set, also while it waits for another process', async () => {
+  const database = await createEmptyDatabase();
+  const name = new URL(database.url).pathname.slice(1);
+  for (const [timeout, value] of [
+    ['statement_timeout', '500ms'],
+    ['lock_timeout', '100ms'],
+    ['idle_session_timeout', '100ms'],
+  ])
+    await query(database.url, `ALTER DATABASE ${name} SET ${timeout} = '${value}'`);
+  const pool = new pg.Pool({ connectionString: database.url, max: 3 });
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  const results = await Promise.all([migrate(pool), migrate(database.url), migrate(database.url)]);
+  expect(results.flat()).toEqual(await files());
+  expect((await pool.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '500ms' }]);
+  await pool.end();
+  await database.drop();
+});
+
 test('accepts a pool, and leaves it open', async () => {
   const database = await createEmptyDatabase();
   const pool = new pg.Pool({ connectionString: database.url, max: 3 });

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { consoleLogFactory, runMigrations as migrateWorker, Logger as WorkerLogger } from 'graphile-worker';
-import { Kysely, PostgresDialect } from 'kysely';
+import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { StartError } from '../process/start-error.ts';
@@ -10,6 +10,17 @@ const MIGRATIONS = new URL('../../../migrations/', import.meta.url);
 const LEAST_VERSION = 15;
 /** The key of the advisory lock that makes starting processes wait for each other. It must never change. */
 const LOCK = 7_210_455_131;
+/**
+ * Operators may set these for the database. A migration may take longer, and another process waits for its lock. Postgres
+ * 15 and 16 lack the last one.
+ */
+const TIMEOUTS = [
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+  'idle_session_timeout',
+  'transaction_timeout',
+];
 
 /**
  * Updates the database: first the schema of graphile-worker, then all new files of `migrations/`, in one transaction.
@@ -36,6 +47,7 @@ const migrateWith = async (pool: pg.Pool): Promise<string[]> => {
   let failed = true;
   try {
     await checkServer(client);
+    await client.query("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY($1)", [TIMEOUTS]);
     await client.query('SELECT pg_advisory_lock($1)', [LOCK]);
     await migrateWorker({
       pgPool: pool,
@@ -44,8 +56,9 @@ const migrateWith = async (pool: pg.Pool): Promise<string[]> => {
         return (level, message, meta) => (level === 'error' ? write(level, message, meta) : undefined);
       }),
     });
-    const applied = await migrateSchema(pool);
+    const applied = await migrateSchema(client);
     await client.query('SELECT pg_advisory_unlock($1)', [LOCK]);
+    await client.query('SELECT set_config(name, reset_val, false) FROM pg_settings WHERE name = ANY($1)', [TIMEOUTS]);
     failed = false;
     return applied;
   } finally {
@@ -68,10 +81,11 @@ const checkServer = async (client: pg.PoolClient): Promise<void> => {
     throw new StartError(`The database is encoded in ${server.encoding}; Millrace needs UTF8.`);
 };
 
-const migrateSchema = async (pool: pg.Pool): Promise<string[]> => {
-  if (await isUpToDate(pool)) return [];
+/** Uses only `client`, because it has no timeouts. */
+const migrateSchema = async (client: pg.PoolClient): Promise<string[]> => {
+  if (await isUpToDate(client)) return [];
   const db = new Kysely<unknown>({
-    dialect: new PostgresDialect({ pool }),
+    dialect: new PostgresDialect({ pool: poolOf(client) }),
   });
   const migrator = new Migrator({ db, provider: { getMigrations: readMigrations } });
   const { error, results = [] } = await migrator.migrateToLatest();
@@ -86,16 +100,26 @@ const migrateSchema = async (pool: pg.Pool): Promise<string[]> => {
   return results.map(({ migrationName }) => migrationName);
 };
 
+/** A pool with this one connection, which stays with the caller. */
+const poolOf = (client: pg.PoolClient): PostgresPool => ({
+  connect: async () => ({
+    query: client.query.bind(client),
+    release: () => {},
+  }),
+  end: async () => {},
+  options: {},
+});
+
 /**
  * Whether exactly the migrations of this version are applied, as at most starts. Kysely's migrator would find out too, but
  * it reads the columns of all tables twice first, which is half of the database's work at a start.
  */
-const isUpToDate = async (pool: pg.Pool): Promise<boolean> => {
-  const { rows } = await pool.query<{ exists: boolean }>(
+const isUpToDate = async (client: pg.PoolClient): Promise<boolean> => {
+  const { rows } = await client.query<{ exists: boolean }>(
     "SELECT to_regclass('kysely_migration') IS NOT NULL AS exists",
   );
   if (!rows[0]?.exists) return false;
-  const applied = await pool.query<{ name: string }>('SELECT name FROM kysely_migration');
+  const applied = await client.query<{ name: string }>('SELECT name FROM kysely_migration');
   const names = Object.keys(await readMigrations());
   return isDeepStrictEqual(applied.rows.map(({ name }) => name).sort(), names);
 };
