@@ -81,7 +81,22 @@ test('names a migration that fails, changes nothing, and releases the lock', asy
 test('refuses a database of a later version of the hub', async () => {
   const database = await createTestDatabase();
   await query(database.url, `INSERT INTO kysely_migration (name, timestamp) VALUES ('9999_future', '2100-01-01')`);
-  await expect(migrate(database.url)).rejects.toThrow(/cannot be migrated: .*9999_future/);
+  await expect(migrate(database.url)).rejects.toThrow(
+    /cannot be migrated: it belongs to a later version .*9999_future/,
+  );
+  await database.drop();
+});
+
+test('says which rights are missing', async () => {
+  const database = await createEmptyDatabase();
+  const url = new URL(database.url);
+  const name = url.pathname.slice(1);
+  url.username = `stranger_of_${name}`;
+  await query(database.url, `CREATE ROLE "${url.username}" LOGIN PASSWORD '${url.password}'`);
+  await expect(migrate(url.href)).rejects.toThrow(
+    `permission denied for database ${name}: the account in DATABASE_URL must own the database and its tables.`,
+  );
+  await query(database.url, `DROP ROLE "${url.username}"`);
   await database.drop();
 });
 

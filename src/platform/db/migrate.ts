@@ -4,12 +4,14 @@ import { consoleLogFactory, runMigrations as migrateWorker, Logger as WorkerLogg
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
 import pg from 'pg';
+import { codeOf } from '../files/error-code.ts';
 import { StartError } from '../process/start-error.ts';
 
 const MIGRATIONS = new URL('../../../migrations/', import.meta.url);
 const LEAST_VERSION = 15;
 /** The key of the advisory lock that makes starting processes wait for each other. It must never change. */
 const LOCK = 7_210_455_131;
+const NOT_PERMITTED = '42501';
 /**
  * Operators may set these for the database. A migration may take longer, and another process waits for its lock. Postgres
  * 15 and 16 lack the last one.
@@ -27,7 +29,8 @@ const TIMEOUTS = [
  * Processes that start together take turns.
  *
  * @returns the names of the applied migrations
- * @throws Error naming the migration that failed, or if the server is too old or does not use UTF-8
+ * @throws Error naming the migration that failed; StartError if the server or the rights of the account do not suffice, or
+ *   the database belongs to a later version
  */
 export const migrate = async (target: string | pg.Pool): Promise<string[]> => {
   if (typeof target !== 'string') return migrateWith(target);
@@ -61,6 +64,12 @@ const migrateWith = async (pool: pg.Pool): Promise<string[]> => {
     await client.query('SELECT set_config(name, reset_val, false) FROM pg_settings WHERE name = ANY($1)', [TIMEOUTS]);
     failed = false;
     return applied;
+  } catch (error) {
+    const denied = [error, error instanceof Error ? error.cause : null].find((each) => codeOf(each) === NOT_PERMITTED);
+    if (!(denied instanceof Error)) throw error;
+    throw new StartError(`${denied.message}: the account in DATABASE_URL must own the database and its tables.`, {
+      cause: error,
+    });
   } finally {
     // Closing the connection after a failure releases the lock.
     client.release(failed);
@@ -121,6 +130,12 @@ const isUpToDate = async (client: pg.PoolClient): Promise<boolean> => {
   if (!rows[0]?.exists) return false;
   const applied = await client.query<{ name: string }>('SELECT name FROM kysely_migration');
   const names = Object.keys(await readMigrations());
+  const unknown = applied.rows.filter(({ name }) => !names.includes(name));
+  if (unknown.length > 0) {
+    throw new StartError(
+      `The database cannot be migrated: it belongs to a later version of Millrace (${unknown[0]?.name}). Start that version, or restore a backup.`,
+    );
+  }
   return isDeepStrictEqual(applied.rows.map(({ name }) => name).sort(), names);
 };
 
