@@ -4,6 +4,7 @@ import { delimiter, join } from 'node:path';
 import { inspect } from 'node:util';
 import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config/config.ts';
+import { isTransient } from '#platform/db/failures.ts';
 import { isDiskFull } from '#platform/disk-full.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { sourceStack } from '#platform/process/source-stack.ts';
@@ -35,6 +36,8 @@ const reasonOf = (error: unknown): string => {
   if (error instanceof StartError) return error.message;
   if (error instanceof Error && (isDiskFull(error) || isDiskFull(error.cause)))
     return `A disk is full: ${error.message}. Free space on the disks of the data directory and of the database, and start again.`;
+  if (error instanceof Error && isTransient(error))
+    return `The database failed during the start: ${error.message}. A process needs up to 40 connections to it.`;
   return sourceStack(inspect(error));
 };
 

@@ -11,7 +11,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { removeEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { Client } from '../support/client.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 import { type Process, startProcess } from './process.ts';
 
@@ -79,6 +79,23 @@ describe('the command line', () => {
     } finally {
       await Promise.all([database.drop(), rm(dataDir, { recursive: true }), rm(programs, { recursive: true })]);
     }
+  });
+
+  it('says that it gets too few connections to the database', async () => {
+    const [database, dataDir] = await Promise.all([createEmptyDatabase(), folder()]);
+    const url = new URL(database.url);
+    const name = url.pathname.slice(1);
+    url.username = `few_${name}`;
+    await query(database.url, `create role "${url.username}" login connection limit 4 password '${url.password}'`);
+    await query(database.url, `alter database ${name} owner to "${url.username}"`);
+    const hub = start({ DATABASE_URL: url.href, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' });
+    expect(await hub.ended).toBe(1);
+    expect(hub.log.at(-1)).toMatch(
+      /^The database failed during the start: too many connections .* 40 connections to it\.$/,
+    );
+    await database.drop();
+    await query(inject('testDatabase').adminUrl, `drop role "${url.username}"`);
+    await rm(dataDir, { recursive: true });
   });
 
   it('says that git is missing', async () => {
