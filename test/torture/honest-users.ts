@@ -11,6 +11,8 @@ export interface HonestWork {
   readonly projectId: number;
   readonly projectPath: string;
   readonly seed: number;
+  /** The number of requests that have succeeded so far, shared between the threads. */
+  readonly answered: Int32Array<SharedArrayBuffer>;
 }
 
 export interface HonestReport {
@@ -72,7 +74,10 @@ const live = async (token: string, random: () => number): Promise<void> => {
       const text = await answer.text();
       const errors = kind === 'GraphQL' && answer.ok ? JSON.parse(text).errors : undefined;
       if (!answer.ok || errors) failures.push(`${kind}: ${answer.status} ${text.slice(0, 200)}`);
-      else answers.push({ kind, ms: performance.now() - startedAt, at: Date.now() });
+      else {
+        answers.push({ kind, ms: performance.now() - startedAt, at: Date.now() });
+        Atomics.add(work.answered, 0, 1);
+      }
     } catch (error) {
       const reason = error instanceof Error ? `${error.message} ${String(error.cause ?? '')}` : String(error);
       failures.push(`${kind}: ${reason}`);

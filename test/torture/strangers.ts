@@ -56,6 +56,8 @@ interface Measured {
 }
 
 const HONEST_USERS = 5;
+/** A round lasts until honest users have been answered this often, however slow the machine is. */
+const ANSWERS_PER_ROUND = 20;
 const STRANGERS = 4;
 /** Strangers have the addresses from 127.0.0.2 on, and honest users have 127.0.0.1. */
 const ADDRESSES = 8;
@@ -112,6 +114,7 @@ class Scene {
   #world: World | undefined;
   #honest: Worker | undefined;
   #honestReport: Promise<HonestReport> | undefined;
+  readonly #answered = new Int32Array(new SharedArrayBuffer(4));
   readonly #roundStarts: number[] = [];
   #connections = 0;
   #idle: Usage = { hubMiB: 0, openFiles: 0, largestChildMiB: 0 };
@@ -157,7 +160,7 @@ class Scene {
     const project = await this.#makeProject(url, ADMIN_TOKEN, 'honest');
     this.#world = { url, token: stranger, ...(await this.#makeProject(url, stranger, 'strange')) };
     await this.#fillStrangeProject(this.#world);
-    this.#startHonest({ url, tokens: honest, ...project, seed: this.#seed });
+    this.#startHonest({ url, tokens: honest, ...project, seed: this.#seed, answered: this.#answered });
   }
 
   async #makeUser(url: string, username: string): Promise<string> {
@@ -247,6 +250,7 @@ class Scene {
     const world = this.#world;
     if (!world) throw new Error('nothing was prepared');
     this.#roundStarts.push(Date.now());
+    const answered = Atomics.load(this.#answered, 0);
     const random = randomFrom(this.#seed * 10_007 + round);
     const names = Object.keys(ATTACKS);
     const made: string[] = [];
@@ -267,6 +271,7 @@ class Scene {
       }
     });
     await Promise.all(strangers);
+    while (!this.hasEnded && Atomics.load(this.#answered, 0) - answered < ANSWERS_PER_ROUND) await sleep(SAMPLE_MS);
     return `${made.join(', ')} (hub ${this.#usage().hubMiB} MiB)`;
   }
 
