@@ -1,10 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
-import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'rolldown';
 import { syncPath } from '../platform/files/durable.ts';
+import { exists } from '../platform/files/exists.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SOURCES = join(ROOT, 'src');
@@ -97,12 +98,6 @@ const placesOfSources: Plugin = {
         }
       : null,
 };
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 const removeOld = async (directory: string): Promise<void> => {
   const names = (await readdir(directory)).filter((name) => name.startsWith('bundle-'));

@@ -6,6 +6,7 @@ import type { SeededAdministrator } from '#domains/tokens/seed.ts';
 import { ConfigError, helpText, readConfig, wantsHelp } from '#platform/config/config.ts';
 import { isTransient } from '#platform/db/failures.ts';
 import { isDiskFull } from '#platform/disk-full.ts';
+import { codeOf } from '#platform/files/error-code.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { sourceStack } from '#platform/process/source-stack.ts';
 import { StartError } from '#platform/process/start-error.ts';
@@ -30,14 +31,19 @@ export const serve = async (): Promise<void> => {
   }
 };
 
+const TOO_MANY_CONNECTIONS = '53300';
+
 /** Returns why the hub cannot start. Only unexpected errors have a stack. */
 const reasonOf = (error: unknown): string => {
   if (error instanceof ConfigError) return `${error.message}\nSee npm start -- --help.`;
   if (error instanceof StartError) return error.message;
   if (error instanceof Error && (isDiskFull(error) || isDiskFull(error.cause)))
     return `A disk is full: ${error.message}. Free space on the disks of the data directory and of the database, and start again.`;
-  if (error instanceof Error && isTransient(error))
-    return `The database failed during the start: ${error.message}. A process needs up to 40 connections to it.`;
+  if (error instanceof Error && isTransient(error)) {
+    const advice =
+      codeOf(error) === TOO_MANY_CONNECTIONS ? 'A process needs up to 40 connections to it' : 'Start again';
+    return `The database failed during the start: ${error.message}. ${advice}.`;
+  }
   return sourceStack(inspect(error));
 };
 

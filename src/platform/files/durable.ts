@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { access, link, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { link, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { StartError } from '../process/start-error.ts';
 import { codeOf } from './error-code.ts';
+import { exists } from './exists.ts';
 
 /**
  * Writes the file, unless it exists. Returns what it holds. Of processes that call this at once, one writes the file and
@@ -49,12 +50,6 @@ const removeDrafts = async (path: string): Promise<void> => {
 };
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 /**
  * Writes the file, which replaces an existing one. Nobody sees a file that is not complete, also after a crash. Only one
