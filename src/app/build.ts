@@ -9,6 +9,7 @@ import { followKeys } from '#domains/error-ingest/keys.ts';
 import { startWaitingRunners } from '#domains/runner-protocol/waiting.ts';
 import { SETTINGS_CHANNEL } from '#domains/settings/commands.ts';
 import { forgetSettings } from '#domains/settings/queries.ts';
+import { requireSecretKey } from '#domains/settings/secret-key.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
 import { Caches } from '#platform/cache.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
@@ -139,6 +140,7 @@ export const startHub = async ({
     connectPorts(services);
     closers.push(() => services.storage.close());
     closers.push(() => services.git.close());
+    await requireSecretKey(services);
     const createContext = createContextFactory(services);
     await seedAdministrator(
       createContext({ actor: systemActor }),

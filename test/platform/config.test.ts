@@ -24,6 +24,7 @@ test('uses the defaults without flags and variables', () => {
     logLevel: 'info',
     databaseUrl: null,
     secretKey: null,
+    replaceSecretKey: false,
     storage: 'local',
     s3Bucket: null,
     s3Downloads: 'proxy',
@@ -80,6 +81,7 @@ test('reads every setting from a variable and from a flag, and prefers the flag'
     'log-level': 'debug',
     'database-url': 'postgresql://u:p@db.example.com:5433/hub?sslmode=require',
     'secret-key': `${'A'.repeat(43)}=`,
+    'replace-secret-key': 'true',
     storage: 's3',
     's3-bucket': 'my-bucket',
     's3-downloads': 'redirect',
@@ -111,6 +113,7 @@ test('reads every setting from a variable and from a flag, and prefers the flag'
     samlCertificates: [CERTIFICATE],
     samlAttributes: { groups: 'http://schemas.example.com/claims/groups', email: 'mail', username: 'username' },
     samlCreateUsers: true,
+    replaceSecretKey: true,
     ldapServers: [{ ...LDAP, uid: 'uid', verify_certificates: true, create_users: false }],
   });
   expect(readConfig(['--port=81'], { MILLRACE_PORT: '80' }).port).toBe(81);

@@ -23,13 +23,14 @@ const cleanups: (() => unknown)[] = [];
 
 beforeAll(async () => {
   secondDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
-  const { databaseUrl } = app().hub.services.config;
+  const { config, secretKey } = app().hub.services;
   second = await startHub({
     config: readConfig([], {
-      DATABASE_URL: databaseUrl ?? '',
+      DATABASE_URL: config.databaseUrl ?? '',
       MILLRACE_DATA_DIR: secondDir,
       MILLRACE_PORT: '0',
       MILLRACE_ROLE: 'web',
+      MILLRACE_SECRET_KEY: secretKey.toString('base64'),
     }),
     log: createLogger('silent'),
     checkResponses: true,

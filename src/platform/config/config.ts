@@ -196,10 +196,23 @@ const Settings = z.object({
       flag: 'secret-key',
       value: 'KEY',
       description:
-        'Key that encrypts hook secrets; must be the same for all processes of one database (openssl rand -base64 32)',
+        'Key that encrypts secrets; must be the same for all processes of one database (openssl rand -base64 32)',
       allowed: '32 bytes in base64',
       defaultText: 'generated into the data directory',
       secret: true,
+    }),
+  replaceSecretKey: z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .default(false)
+    .register(infos, {
+      variable: 'MILLRACE_REPLACE_SECRET_KEY',
+      flag: 'replace-secret-key',
+      value: 'BOOLEAN',
+      description:
+        'Once, if the secret key of the database is lost: starts with a new one, and cannot read the secrets',
+      allowed: 'true or false',
+      defaultText: 'false',
     }),
   storage: z
     .enum(STORAGES)
