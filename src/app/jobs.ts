@@ -33,6 +33,7 @@ import { createPipelineForTarget } from '#domains/merge-requests/pipelines/of-ta
 import { createPipelineOfHead } from '#domains/merge-requests/pipelines/pipelines.ts';
 import { rebaseMergeRequest } from '#domains/merge-requests/rebasing.ts';
 import { removeMergeRef, removeRefs } from '#domains/merge-requests/refs.ts';
+import { closeUnrelated } from '#domains/merge-requests/unrelated.ts';
 import { dropFiles } from '#domains/merge-requests/versions/merged.ts';
 import { refreshMergeRequest } from '#domains/merge-requests/versions/refresh.ts';
 import { followVersion } from '#domains/notes/following.ts';
@@ -142,6 +143,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(rebaseMergeRequest),
   runnable(closeIssues),
   runnable(closeIssuesOfPush),
+  runnable(closeUnrelated),
   runnable(linkMergeRequests),
   runnable(stopDueEnvironments),
   runnable(findDueSchedules),

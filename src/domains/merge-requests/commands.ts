@@ -19,7 +19,16 @@ import type { Context, Tx } from '#platform/context.ts';
 import type { MergeRequests } from '#platform/db/tables.ts';
 import { badRequest, forbidden, unauthenticated } from '#platform/errors.ts';
 import { isoTime } from '#platform/time.ts';
-import { areRelated, checkBranches, mayCollaborate, refusal, requireSource, requireUnique } from './ends.ts';
+import {
+  areRelated,
+  checkBranches,
+  mayCollaborate,
+  refusal,
+  requireRelated,
+  requireSource,
+  requireUnique,
+  unrelated,
+} from './ends.ts';
 import { mergeRequestClosed, mergeRequestOpened, mergeRequestReopened, mergeRequestUpdated } from './events.ts';
 import { lockInProject } from './locking.ts';
 import { endAutoMerge } from './merging/auto-merge.ts';
@@ -173,12 +182,16 @@ const requireEnds = async (ctx: Context, source: ProjectRow, target: ProjectRow)
   requireAbility(ctx, source, source.id === target.id ? 'create_merge_request' : 'push_code');
   requireAbility(ctx, target, 'create_merge_request_in');
   if (source.id !== target.id && !(await areRelated(ctx, source, target))) {
-    throw refusal('unprocessable', 'Source project is not a fork of the target project');
+    throw unrelated();
   }
 };
 
-/** Locks both projects against changes of roles, and returns the target. @throws as `requireEnds` for lost roles */
+/**
+ * Locks both projects against changes of roles, and their relation, and returns the target. @throws as `requireEnds` for
+ * what was lost
+ */
 const lockEnds = async (tx: Tx, source: ProjectRow, seenTarget: ProjectRow): Promise<ProjectRow> => {
+  await requireRelated(tx, source, seenTarget);
   const target = await lockProjectFor(tx, seenTarget, 'create_merge_request_in', 'shared');
   if (source.id === target.id) requireAbility(tx, target, 'create_merge_request');
   else await lockProjectFor(tx, source, 'push_code', 'shared');
@@ -225,6 +238,8 @@ export const updateMergeRequest = async (
       ? undefined
       : input.allow_collaboration && source !== null && (await mayCollaborate(ctx, source, seen, given.source_branch));
   return ctx.transaction(async (tx) => {
+    if (input.state_event === 'reopen' && given.state === 'closed' && given.source_project_id !== null)
+      await requireRelated(tx, { id: given.source_project_id }, seen);
     const { project, row: before } = await lockInProject(tx, seen, given);
     if (!canUpdateMergeRequest(tx, project, before)) throw forbidden();
     const review: ReviewChanges = can(tx, project, 'admin_merge_request') ? input : {};

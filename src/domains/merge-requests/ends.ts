@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { PRIVATE } from '#domains/access/model.ts';
+import { lockForks } from '#domains/projects/lineage.ts';
 import { can } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { branchRef } from '#domains/repositories/model.ts';
@@ -16,7 +17,11 @@ export const refusal = (code: 'conflict' | 'unprocessable', message: string) =>
   new DomainError(code, message, { messages: [message] });
 
 /** Forks of one project, however distant, belong to one network. */
-export const areRelated = async ({ db }: Context, source: ProjectRow, target: ProjectRow): Promise<boolean> => {
+export const areRelated = async (
+  { db }: Pick<Context, 'db'>,
+  source: Pick<ProjectRow, 'id'>,
+  target: Pick<ProjectRow, 'id'>,
+): Promise<boolean> => {
   const rows = await db
     .selectFrom('projects')
     .select(['id', 'fork_network_id', 'forked_from_id'])
@@ -27,6 +32,23 @@ export const areRelated = async ({ db }: Context, source: ProjectRow, target: Pr
   if (from.forked_from_id === to.id || to.forked_from_id === from.id) return true;
   return from.fork_network_id !== null && from.fork_network_id === to.fork_network_id;
 };
+
+/**
+ * Requires one project, or two that are related and stay so until the transaction ends.
+ *
+ * @throws DomainError `unprocessable`
+ */
+export const requireRelated = async (
+  tx: Tx,
+  source: Pick<ProjectRow, 'id'>,
+  target: Pick<ProjectRow, 'id'>,
+): Promise<void> => {
+  if (source.id === target.id) return;
+  await lockForks(tx, 'shared');
+  if (!(await areRelated(tx, source, target))) throw unrelated();
+};
+
+export const unrelated = () => refusal('unprocessable', 'Source project is not a fork of the target project');
 
 /** Only branches of forks that the caller may push to, in projects that others can see. */
 export const mayCollaborate = async (

@@ -1,22 +1,17 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { recordHistory } from '#domains/planning/history.ts';
-import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
-import { type Context, inNameOf, type Tx } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { compareClosed } from './closed-approvals.ts';
 import { updateMergeRequest } from './commands.ts';
-import { mergeRequestClosed, mergeRequestMerged } from './events.ts';
-import { endAutoMerge } from './merging/auto-merge.ts';
+import { endMergeRequest } from './ending.ts';
 import { recheckTarget } from './merging/rechecking.ts';
-import { getMergeRequest, lockMergeRequest, type MergeRequestRow } from './queries.ts';
-import { removeMergeRefLater } from './refs.ts';
-import { emitMergeRequest } from './snapshot.ts';
+import { getMergeRequest, type MergeRequestRow } from './queries.ts';
 import { branchNote } from './versions/pushed-commits.ts';
 import { refreshLater } from './versions/refresh.ts';
 
@@ -77,7 +72,10 @@ export const followBranch = defineJob({
     const tip = await git.resolve(project.disk_path, branchRef(branch));
     if (tip === null) {
       for (const row of await openOnes(ctx, { source: project, branch }))
-        await endMergeRequest(ctx, row, 'closed', user_id);
+        await endMergeRequest(ctx, row, user_id, {
+          isDue: isUnchanged(row),
+          as: { state: 'closed', reason: 'the source branch was deleted', notes: [branchNote('deleted', row)] },
+        });
       await retarget(ctx, project, branch);
       const left = await openOnes(ctx, { target: project, branch });
       await ctx.transaction(async (tx) => {
@@ -96,7 +94,10 @@ export const followBranch = defineJob({
     const mergeOf = async ({ diff_head_sha }: OpenOne) =>
       diff_head_sha && git.mergeCommitOf(project.disk_path, tip, diff_head_sha);
     const merged = (await withCommits(ctx, into)).filter(isMerged);
-    for (const row of merged) await endMergeRequest(ctx, row, 'merged', user_id, await mergeOf(row));
+    for (const row of merged) {
+      const as = { state: 'merged', mergeCommit: await mergeOf(row) } as const;
+      await endMergeRequest(ctx, row, user_id, { isDue: isUnchanged(row), as });
+    }
     const ended = new Set(merged.map(({ id }) => id));
     const from = await openOnes(ctx, { source: project, branch });
     await ctx.transaction(async (tx) => {
@@ -146,7 +147,7 @@ const retarget = async (ctx: Context, project: ProjectRow, branch: string): Prom
 };
 
 /** Few columns: texts are long, and a branch may have many merge requests. */
-type OpenOne = Pick<MergeRequestRow, 'id' | 'iid' | 'project_id' | 'target_branch' | 'diff_head_sha'>;
+type OpenOne = Pick<MergeRequestRow, 'id' | 'iid' | 'project_id' | 'source_branch' | 'target_branch' | 'diff_head_sha'>;
 
 const openOnes = async (
   ctx: Context,
@@ -154,13 +155,16 @@ const openOnes = async (
 ): Promise<OpenOne[]> => {
   let query = ctx.db
     .selectFrom('merge_requests')
-    .select(['id', 'iid', 'project_id', 'target_branch', 'diff_head_sha'])
+    .select(['id', 'iid', 'project_id', 'source_branch', 'target_branch', 'diff_head_sha'])
     .where('state', '=', 'opened')
     .orderBy('id');
   if (source) query = query.where('source_project_id', '=', source.id).where('source_branch', '=', branch);
   if (target) query = query.where('project_id', '=', target.id).where('target_branch', '=', branch);
   return query.execute();
 };
+
+const isUnchanged = (row: OpenOne) => (_tx: Tx, now: OpenOne) =>
+  now.diff_head_sha === row.diff_head_sha && now.target_branch === row.target_branch;
 
 /** Leaves out those that never had a commit of their own: every branch contains their head. */
 const withCommits = async (ctx: Context, rows: readonly OpenOne[]): Promise<OpenOne[]> => {
@@ -173,43 +177,4 @@ const withCommits = async (ctx: Context, rows: readonly OpenOne[]): Promise<Open
     .execute();
   const ids = new Set(found.map(({ merge_request_id }) => merge_request_id));
   return rows.filter(({ id }) => ids.has(id));
-};
-
-/** Closes a merge request, or marks it as merged by a push, which may have brought a merge commit. */
-const endMergeRequest = async (
-  ctx: Context,
-  row: OpenOne,
-  state: 'closed' | 'merged',
-  userId: number | null,
-  mergeCommit: string | null = null,
-): Promise<void> => {
-  const project = await findProject(ctx, { id: row.project_id });
-  if (!project) return;
-  await ctx.transaction(async (tx) => {
-    const before = await lockMergeRequest(tx, project, row);
-    const isSame = before.diff_head_sha === row.diff_head_sha && before.target_branch === row.target_branch;
-    if (before.state !== 'opened' || !isSame) return;
-    await tx.db
-      .updateTable('merge_requests')
-      .set({
-        state,
-        updated_at: sql`now()`,
-        ...(state === 'closed'
-          ? { closed_at: sql`now()`, closed_by_id: userId }
-          : { merged_at: sql`now()`, merge_user_id: userId, merge_commit_sha: mergeCommit }),
-      })
-      .where('id', '=', before.id)
-      .execute();
-    const pusher = inNameOf(tx, userId);
-    // Only a deleted branch closes.
-    if (state === 'closed')
-      await recordSystemNotes(pusher, { merge_request_id: before.id }, [branchNote('deleted', before)]);
-    await recordHistory(pusher, { merge_request_id: before.id }, [{ kind: 'state', state }]);
-    const after = await lockMergeRequest(tx, project, before);
-    await emitMergeRequest(pusher, state === 'closed' ? mergeRequestClosed : mergeRequestMerged, project, after, {
-      state: { previous: before.state, current: state },
-    });
-    removeMergeRefLater(tx, before.id);
-    if (state === 'closed') await endAutoMerge(tx, project, after, 'the source branch was deleted');
-  });
 };

@@ -3,6 +3,7 @@ import { PRIVATE, type Visibility, visibilityLevel, visibilityName } from '#doma
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { closeUnrelated } from '#domains/merge-requests/unrelated.ts';
 import {
   attributeNames,
   type ProjectAttributes,
@@ -276,7 +277,10 @@ const descendsFrom = async (tx: Tx, id: number, ancestor: number): Promise<boole
   return rows.length > 0;
 };
 
-/** Moves the project and all its descendants to the network. Deletes the old network if it is empty. */
+/**
+ * Moves the project and all its descendants to the network. Deletes the old network if it is empty. A job closes the
+ * merge requests between them and the projects that they leave.
+ */
 const moveTree = async (tx: Tx, project: ProjectRow, fork_network_id: number | null): Promise<void> => {
   await sql`update projects set fork_network_id = ${fork_network_id} where id in (${descendants(project.id)})`.execute(
     tx.db,
@@ -284,6 +288,7 @@ const moveTree = async (tx: Tx, project: ProjectRow, fork_network_id: number | n
   if (project.fork_network_id === null || project.fork_network_id === fork_network_id) return;
   await sql`delete from fork_networks n where id = ${project.fork_network_id}
     and not exists (select from projects p where p.fork_network_id = n.id)`.execute(tx.db);
+  tx.enqueue(closeUnrelated, { project_id: project.id, user_id: tx.actor.userId });
 };
 
 const changed = async (tx: Tx, before: ProjectRow, forked_from_id: number | null): Promise<ProjectRow> => {
