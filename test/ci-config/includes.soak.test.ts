@@ -295,7 +295,7 @@ describe('the path of the CI file', () => {
     );
     expect(data.project.ciConfigPathOrDefault).toBe('ci/own.yml');
     await change({ default_ci_config_path: null });
-    await owner.put(path, { ci_config_path: '/ci/own.yml' });
+    await owner.put(path, { ci_config_path: 'ci/own.yml' });
     expect(await name()).toEqual(['b']);
   });
 

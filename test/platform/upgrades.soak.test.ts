@@ -197,3 +197,23 @@ test('a hub with forks that were deleted, and narrowed applications, makes its s
   const { rows: tokens } = await pool.query('select scopes from oauth_access_tokens order by digest');
   expect(tokens.map(({ scopes }) => scopes)).toEqual([['openid', 'read_api'], [], ['api'], ['api']]);
 });
+
+test('paths of CI files with a leading slash lose it', async () => {
+  await using hub = await openBefore('0297');
+  const { pool } = hub;
+  await pool.query(`
+    insert into namespaces (id, kind, name, path, full_path, full_name, visibility_level)
+      values (1, 'group', 'g', 'g', 'g', 'g', 20);
+    insert into projects (namespace_id, name, path, full_path, disk_path, visibility_level, ci_config_path)
+      select 1, p, p, 'g/' || p, p, 0, given from (values ('p', '/ci/own.yml'), ('q', 'x/y.yml'), ('r', null)) rows (p, given);
+    update application_settings set attributes = '{"default_ci_config_path": "/x.yml", "max_export_size": 7}'`);
+  await hub.upgrade();
+  expect((await pool.query('select ci_config_path from projects order by path')).rows).toEqual([
+    { ci_config_path: 'ci/own.yml' },
+    { ci_config_path: 'x/y.yml' },
+    { ci_config_path: null },
+  ]);
+  expect((await pool.query('select attributes from application_settings')).rows).toEqual([
+    { attributes: { default_ci_config_path: 'x.yml', max_export_size: 7 } },
+  ]);
+});

@@ -130,6 +130,13 @@ describe('POST /projects', () => {
       { error: 'merge_method does not have a valid value (allowed: merge, rebase_merge, ff)' },
     ],
     [{ path: 'ok', build_timeout: 1 }, { message: { build_timeout: ['must be greater than or equal to 600'] } }],
+    ...['../x.yml', 'ci/../../x.yml', '/x.yml', `../x.yml@group/project`].map(
+      (ci_config_path) =>
+        [
+          { path: 'ok', ci_config_path },
+          { message: { ci_config_path: ['cannot include leading slash or directory traversal.'] } },
+        ] as const,
+    ),
     [{ path: 'ok', default_branch: 'a..b' }, { message: { default_branch: ['is invalid'] } }],
     [{ path: 'ok', lfs_enabled: 'maybe' }, { error: 'lfs_enabled is invalid (allowed: true, false)' }],
   ])('refuses %j', async (input, body) => {

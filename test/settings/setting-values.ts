@@ -78,7 +78,7 @@ export const BAD: Readonly<Record<string, readonly unknown[]>> = {
   default_artifacts_expire_in: ['soon', '', '-1 day'],
   default_branch_name: ['a..b', '-x', 'x.lock', ''],
   default_branch_protection_defaults: [{ allowed_to_push: Array(11).fill({ access_level: 40 }) }],
-  default_ci_config_path: [long(256)],
+  default_ci_config_path: [long(256), '../x.yml', '/x.yml'],
   default_preferred_language: ['', 'English', 'de/../x'],
   domain_allowlist: [['exa_mple!'], Array(1_001).fill('a.b')],
   domain_denylist: [['<x>'], Array(1_001).fill('a.b')],

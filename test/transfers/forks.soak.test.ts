@@ -141,6 +141,15 @@ describe('a fork', () => {
     expect(await db.selectFrom('fork_networks').select('id').where('id', '=', network).execute()).toEqual([]);
   });
 
+  it('takes the path of the CI file, also one from before paths were checked', async () => {
+    const [owner, forker] = [await app().make.user(), await app().make.user()];
+    const { project } = await withCode(owner);
+    const { db } = app().hub.services;
+    await db.updateTable('projects').set({ ci_config_path: '../x.yml' }).where('id', '=', project.id).execute();
+    const made = await fork(forker, project);
+    expect([made.status, made.body.ci_config_path]).toEqual([201, '../x.yml']);
+  });
+
   it('can have only one branch, and its own name, path, description and visibility', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();

@@ -2,6 +2,7 @@ import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { FEATURE_LEVELS } from '#domains/access/model.ts';
 import { invalid, tooLong } from '#platform/errors.ts';
+import { isInnerPath, NO_INNER_PATH } from '#platform/values/inner-path.ts';
 import { readBoolean } from '#platform/values/read-boolean.ts';
 
 const feature = () => z.enum(FEATURE_LEVELS);
@@ -64,7 +65,7 @@ const settings = z.object({
   squash_commit_template: template(),
   issue_branch_template: template(255),
   /** The pattern (RE2) that titles of merge requests must match before they can be merged. */
-  merge_request_title_regex: template(MAX_PATTERN_LENGTH).refine(isTitlePattern),
+  merge_request_title_regex: template(MAX_PATTERN_LENGTH).refine(isTitlePattern, 'is invalid'),
   merge_request_title_regex_description: template(),
   only_allow_merge_if_pipeline_succeeds: z.boolean(),
   allow_merge_on_skipped_pipeline: z.boolean().nullable(),
@@ -77,7 +78,7 @@ const settings = z.object({
   request_access_enabled: z.boolean(),
   approvals_before_merge: z.int().min(0).max(100),
 
-  ci_config_path: z.string().max(255).nullable(),
+  ci_config_path: z.string().max(255).refine(isInnerPath, NO_INNER_PATH).nullable(),
   build_coverage_regex: z.string().max(255).nullable(),
   ci_default_git_depth: z.int().min(0).max(1_000).nullable(),
   ci_forward_deployment_enabled: z.boolean(),
@@ -238,6 +239,7 @@ export const problemOf = (issue: z.core.$ZodIssue): string => {
     return issue.origin === 'string' ? tooLong(issue.maximum) : `must be less than or equal to ${issue.maximum}`;
   if (issue.code === 'too_small')
     return issue.origin === 'string' ? "can't be blank" : `must be greater than or equal to ${issue.minimum}`;
+  if (issue.code === 'custom') return issue.message;
   return issue.code === 'invalid_value'
     ? `does not have a valid value (allowed: ${issue.values.join(', ')})`
     : 'is invalid';

@@ -10,7 +10,7 @@ const beyondSettings = z
   .object({
     name: z.string().max(255),
     path: z.string().max(255),
-    default_branch: z.string().max(255).refine(validRefName),
+    default_branch: z.string().max(255).refine(validRefName, 'is invalid'),
     visibility: z.enum(VISIBILITIES),
     visibility_level: z.literal([0, 10, 20]),
     archived: z.boolean(),

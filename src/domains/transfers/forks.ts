@@ -60,7 +60,6 @@ const INHERITED: ReadonlySet<string> = new Set(
         'merge_method',
         'squash_option',
         'suggestion_commit_message',
-        'ci_config_path',
         'ci_default_git_depth',
         'build_git_strategy',
         'build_timeout',
@@ -212,6 +211,8 @@ const inherited = (source: ProjectRow, options: ForkOptions): ProjectAttributes 
   );
   return {
     ...attributes,
+    // Without a check, because older paths may not keep the present rule.
+    ci_config_path: source.ci_config_path,
     ...(options.description === undefined ? {} : { description: options.description }),
     ...(options.mr_default_target_self === undefined ? {} : { mr_default_target_self: options.mr_default_target_self }),
   };

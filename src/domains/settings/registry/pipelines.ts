@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { readDuration, readExpiry } from '#platform/values/durations.ts';
+import { isInnerPath, NO_INNER_PATH } from '#platform/values/inner-path.ts';
 import { flag, secret, setting, storable, whole, wholeOrNull } from './define.ts';
 import { hostName, httpUrl } from './values.ts';
 
@@ -8,7 +9,7 @@ const DAY_SECONDS = 86_400;
 /** CI files, runners, jobs and artifacts. */
 export const pipelines = {
   default_ci_config_path: setting(
-    storable(255).nullable().default(null),
+    storable(255).refine(isInnerPath, NO_INNER_PATH).nullable().default(null),
     'Path of the CI file of projects that set none, as in `ci_config_path` of a project. Null means `.gitlab-ci.yml`.',
   ),
   shared_runners_enabled: flag(
