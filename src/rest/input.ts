@@ -54,14 +54,15 @@ const MAX_PROBLEMS = 20;
 /** Returns a function that picks the declared parameters and applies the rules for empty values. */
 export const picker = (shape: Shape) => {
   const fields = Object.entries(shape).map(([name, schema]) => {
-    const { emptyIsNull = false, refusesNull = false } = kindOf(schema) ?? {};
-    return { name, emptyIsNull, takesNull: refusesNull || schema.safeParse(null).success };
+    const { emptyIsNull = false, emptyHashIsNull = false, refusesNull = false } = kindOf(schema) ?? {};
+    return { name, emptyIsNull, emptyHashIsNull, takesNull: refusesNull || schema.safeParse(null).success };
   });
   return (sent: Parameters): Parameters => {
     const given: Parameters = {};
-    for (const { name, emptyIsNull, takesNull } of fields) {
+    for (const { name, emptyIsNull, emptyHashIsNull, takesNull } of fields) {
       let value = sent[name];
       if (value === '' && emptyIsNull) value = null;
+      if (emptyHashIsNull && isObject(value) && Object.keys(value).length === 0) value = null;
       if (value !== undefined && (value !== null || takesNull)) given[name] = value;
     }
     return given;

@@ -10,6 +10,8 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 export interface Kind {
   readonly json: JsonSchema;
   readonly emptyIsNull: boolean;
+  /** An empty hash is null too. Clients with static types send one for a hash that they do not set. */
+  readonly emptyHashIsNull?: true;
   /** The list may also be sent as `a,b`. */
   readonly commas?: true;
   readonly file?: FileOptions;

@@ -177,7 +177,7 @@ export const wordList = <T extends z.ZodType>(item: T) => list(item, { commas: t
 export const hash = <S extends Shape>(shape: S) => {
   const pick = picker(shape);
   const schema = z.preprocess((value) => (isObject(value) ? pick(value) : value), z.object(shape));
-  kinds.set(schema, { json: {}, emptyIsNull: true });
+  kinds.set(schema, { json: {}, emptyIsNull: true, emptyHashIsNull: true });
   return schema;
 };
 

@@ -66,8 +66,9 @@ describe('DELETE /groups/:id with a restore period', () => {
     const group = await app().make.group({}, owner);
     const remove = (full_path: string) => client.delete(`/groups/${group.id}`, { permanently_remove: true, full_path });
     expect((await remove(group.full_path)).status).toBe(400);
-    await client.delete(`/groups/${group.id}`);
+    expect((await client.delete(`/groups/${group.id}?full_path=&permanently_remove=`)).status).toBe(202);
     expect((await remove('another')).status).toBe(400);
+    expect((await remove('')).status).toBe(400);
     expect((await client.get(`/groups/${group.id}`)).status).toBe(200);
     expect((await remove(group.full_path)).status).toBe(202);
     expect((await client.get(`/groups/${group.id}`)).status).toBe(404);

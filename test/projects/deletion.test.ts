@@ -87,8 +87,10 @@ describe('DELETE /projects/:id with delayed deletion', () => {
     const remove = (full_path: string) =>
       client.delete(`/projects/${project.id}?permanently_remove=true&full_path=${encodeURIComponent(full_path)}`);
     expect((await remove(path_with_namespace)).status).toBe(400);
-    await client.delete(`/projects/${project.id}`);
+    // Clients with static types send what is not set as empty.
+    expect((await client.delete(`/projects/${project.id}?full_path=&permanently_remove=`)).status).toBe(202);
     expect((await remove('another')).status).toBe(400);
+    expect((await remove('')).status).toBe(400);
     expect((await client.delete(`/projects/${project.id}`, { permanently_remove: true })).status).toBe(400);
     expect((await client.get(`/projects/${project.id}`)).status).toBe(200);
     expect((await remove(path_with_namespace)).status).toBe(202);

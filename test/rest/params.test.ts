@@ -217,6 +217,10 @@ describe('lists and hashes', () => {
     expect(read(schema)).toBe('! x is missing');
     expect(read(schema.optional())).toBeUndefined();
     expect(read(schema.optional(), '')).toBeUndefined();
+    expect(read(schema.optional(), {})).toBeUndefined();
+    expect(read(schema.nullish(), {})).toBeNull();
+    expect(read(schema, {})).toBe('! x is missing');
+    expect(read(anyHash(), {})).toEqual({});
     expect(read(list(hash({ key: text() })), [{ key: 'a' }, {}])).toBe('! x[1][key] is missing');
     expect(read(anyHash(), { a: ['1'] })).toEqual({ a: ['1'] });
     expect(read(anyHash(), ['1'])).toBe('! x is invalid (allowed: a hash, x[key]=value)');

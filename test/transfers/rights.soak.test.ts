@@ -89,6 +89,8 @@ describe('an export', () => {
     });
     expect(await post({})).toBe(202);
     expect(await post({ description: 'Mine' })).toBe(202);
+    expect(await post({ upload: {} })).toBe(202);
+    expect(await post({ upload: { http_method: 'PUT' } })).toBe(400);
     expect(await post({ description: 'Other' })).toBe(409);
     expect(await post({ description: 'Mine', upload: { url: 'http://127.0.0.1:18080/x' } })).toBe(409);
     const rows = await db.selectFrom('project_exports').select('id').where('project_id', '=', project.id).execute();

@@ -125,7 +125,8 @@ export const routes = [
     run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteProject(ctx, await getProject(ctx, id), {
         permanentlyRemove: permanently_remove,
-        fullPath: full_path,
+        // Clients with static types send an empty path if none is set.
+        fullPath: full_path || undefined,
         unchangedSince: unmodifiedSince(http),
       });
       return { message: '202 Accepted' as const };
