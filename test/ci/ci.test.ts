@@ -104,7 +104,7 @@ describe('pipelines', () => {
         project_id: project.id,
         user_id: people.owner.id,
         created_at: '2026-01-01T00:00:00Z',
-        started_at: '2026-01-01T00:00:10Z',
+        started_at: '2026-01-01T00:00:10.9Z',
         finished_at: '2026-01-01T00:01:10Z',
         duration: 60,
       },
@@ -118,9 +118,10 @@ describe('pipelines', () => {
       iid: 1,
       user: { username: people.owner.username },
       duration: 60,
+      // Clients with static types read a whole number.
       queued_duration: 10,
       coverage: '85.50',
-      started_at: '2026-01-01T00:00:10.000Z',
+      started_at: '2026-01-01T00:00:10.900Z',
       tag: false,
       detailed_status: {
         icon: 'status_warning',

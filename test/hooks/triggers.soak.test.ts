@@ -98,7 +98,8 @@ describe('a test of a hook', () => {
       author_id: owner.id,
       title: 'Merge me',
     });
-    const pipeline = await insertPipeline(db(), { project_id: project.id }, [
+    const times = { created_at: '2026-01-01T00:00:00Z', started_at: '2026-01-01T00:00:10.9Z' };
+    const pipeline = await insertPipeline(db(), { project_id: project.id, ...times }, [
       { name: 'compile', stage: 'build' },
       { name: 'unit', stage: 'test' },
     ]);
@@ -139,7 +140,7 @@ describe('a test of a hook', () => {
       commit: { id: pipeline.id },
     });
     expect(await bodyOf('pipeline_events')).toMatchObject({
-      object_attributes: { id: pipeline.id, stages: ['build', 'test'] },
+      object_attributes: { id: pipeline.id, stages: ['build', 'test'], queued_duration: 10 },
       builds: [{ name: 'compile' }, { name: 'unit' }],
     });
     expect(await bodyOf('releases_events')).toMatchObject({ id: release.id, tag: 'v9', name: 'Nine' });

@@ -66,7 +66,16 @@ describe('the full form', () => {
     const project = await app().make.project({}, owner);
     const record = await read(app().as(owner), project.id);
     expect([...SIMPLE, ...FULL].filter((name) => !(name in record))).toEqual([]);
-    expect(record.owner).toEqual({ id: owner.id, name: expect.any(String), created_at: expect.any(String) });
+    expect(record.owner).toEqual({
+      id: owner.id,
+      username: owner.username,
+      name: expect.any(String),
+      state: 'active',
+      locked: false,
+      avatar_url: null,
+      web_url: `${app().url}/${owner.username}`,
+      created_at: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T.*Z$/),
+    });
     expect(record._links).toEqual(
       Object.fromEntries(
         [

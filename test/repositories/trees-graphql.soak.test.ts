@@ -73,6 +73,17 @@ describe('the tree of a repository', () => {
     const docs = (await read({ folder: 'docs', recursive: true })).tree;
     expect(docs.lastCommit.sha).toBe(before);
     expect(docs.blobs.nodes.map((each: { path: string }) => each.path)).toEqual(['docs/a', 'docs/deep/b']);
+    // Editors of content ask for the last commit of each of their files in this way.
+    const noFiles = { nodes: [], pageInfo: { hasNextPage: false, endCursor: null } };
+    const [file, oldFile] = [
+      (await read({ folder: 'z2' })).tree,
+      (await read({ folder: 'docs/a', recursive: true })).tree,
+    ];
+    const empty = { trees: { count: 0, nodes: [] }, blobs: noFiles, submodules: { nodes: [] } };
+    expect([file, oldFile]).toEqual([
+      { lastCommit: { sha: head }, ...empty },
+      { lastCommit: { sha: before }, ...empty },
+    ]);
     expect((await read({ folder: 'absent' })).tree).toBeNull();
     expect((await read({ folder: '../x', ref: '--all' })).tree).toBeNull();
 

@@ -50,6 +50,19 @@ describe('the settings API', () => {
     });
   });
 
+  it('shows a decimal number as text, and takes it back', async () => {
+    const name = 'polling_interval_multiplier';
+    for (const [sent, shown] of [
+      [1.25, '1.25'],
+      ['1.25', '1.25'],
+      ['1.0', '1.0'],
+      [1, '1.0'],
+    ] as const) {
+      expect((await admin().put(PATH, { [name]: sent })).body[name]).toBe(shown);
+    }
+    expect((await admin().put(PATH, { [name]: 'much' })).status).toBe(400);
+  });
+
   it('changes settings by JSON, form or query, each in its own syntax', async () => {
     const json = await admin().put(PATH, { max_import_size: '50', default_project_visibility: 'internal', unknown: 1 });
     expect(json.body).toMatchObject({ max_import_size: 50, default_project_visibility: 'internal' });

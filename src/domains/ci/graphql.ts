@@ -23,6 +23,7 @@ import {
   jobWebUrl,
   pipelinePath,
   pipelineWebUrl,
+  queuedSeconds,
   secondsBetween,
   statusOf,
 } from './model.ts';
@@ -167,10 +168,7 @@ PipelineRef.implement({
     configSource: t.exposeString('config_source'),
     source: t.exposeString('source'),
     duration: t.exposeInt('duration', { description: 'Seconds.' }),
-    queuedDuration: t.field({
-      type: 'Duration',
-      resolve: ({ created_at, started_at }) => secondsBetween(created_at, started_at),
-    }),
+    queuedDuration: t.field({ type: 'Duration', resolve: queuedSeconds }),
     coverage: t.float({
       resolve: async (row, _args, ctx) => row.coverage ?? (await loadSummary(ctx, row.id))?.coverage ?? null,
     }),

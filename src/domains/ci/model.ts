@@ -159,6 +159,15 @@ export const jobWebUrl = (ctx: Pick<Context, 'services'>, { id, project_path }: 
 export const secondsBetween = (from: string | null, to: string | null): number | null =>
   from === null || to === null ? null : Math.max(0, (timeOf(to) - timeOf(from)) / 1_000);
 
+/** Returns the whole seconds that a pipeline waited for its first job to start; null if none has. */
+export const queuedSeconds = (pipeline: {
+  readonly created_at: string;
+  readonly started_at: string | null;
+}): number | null => {
+  const seconds = secondsBetween(pipeline.created_at, pipeline.started_at);
+  return seconds === null ? null : Math.floor(seconds);
+};
+
 /** Returns the whole seconds in which at least one of the jobs ran (reference: ci §3). */
 export const runningSeconds = (
   jobs: readonly { readonly started_at: string | null; readonly finished_at: string | null }[],

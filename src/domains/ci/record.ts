@@ -18,6 +18,7 @@ import {
   jobWebUrl,
   pipelinePath,
   pipelineWebUrl,
+  queuedSeconds,
   secondsBetween,
   statusOf,
 } from './model.ts';
@@ -67,7 +68,7 @@ export const pipelineRecord = z
     finished_at: z.string().nullable(),
     committed_at: z.string().nullable(),
     duration: z.int().nullable(),
-    queued_duration: z.number().nullable(),
+    queued_duration: z.int().nullable(),
     coverage: z.string().nullable(),
     detailed_status: detailedStatusRecord,
   })
@@ -109,7 +110,7 @@ export const toPipeline = async (ctx: Context, row: PipelineRow): Promise<z.outp
     finished_at: isoTime(row.finished_at),
     committed_at: isoTime(row.committed_at),
     duration: row.duration,
-    queued_duration: secondsBetween(row.created_at, row.started_at),
+    queued_duration: queuedSeconds(row),
     coverage: coverage === null ? null : coverage.toFixed(2),
     detailed_status: {
       ...detailedStatus(statusOf(row), pipelinePath(row), summary?.has_warnings),

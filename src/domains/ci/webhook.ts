@@ -13,7 +13,15 @@ import { hookTime, isoTime } from '#platform/time.ts';
 import type { JobPayload, PipelinePayload } from './events.ts';
 import { type HookRelatives, hookRelatives, type PipelineDetails, pipelineDetails } from './hook-relatives.ts';
 import { listJobsBelow } from './job-lists.ts';
-import { detailedStatus, jobDuration, pipelinePath, pipelineWebUrl, secondsBetween, statusOf } from './model.ts';
+import {
+  detailedStatus,
+  jobDuration,
+  pipelinePath,
+  pipelineWebUrl,
+  queuedSeconds,
+  secondsBetween,
+  statusOf,
+} from './model.ts';
 import { countRetries, type JobRow, type PipelineRow, pipelinesByIds } from './queries.ts';
 
 /** The columns of a pipeline and a job that hook bodies use. */
@@ -137,7 +145,7 @@ export const pipelineBody = (
     created_at: hookTime(pipeline.created_at),
     finished_at: hookTime(pipeline.finished_at),
     duration: pipeline.duration,
-    queued_duration: secondsBetween(pipeline.created_at, pipeline.started_at),
+    queued_duration: queuedSeconds(pipeline),
     variables: (relatives?.variables ?? []).map(({ key, value }) => ({ key, value })),
     url: pipelineWebUrl(ctx, pipeline),
   },

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely';
+import type { UserSummary } from '#domains/users/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { ProjectStatistics, Projects } from '#platform/db/tables.ts';
 import { encodePath, webUrl } from '#platform/urls.ts';
@@ -71,7 +72,7 @@ export interface EveryProjectPart extends ProjectRow {
   readonly shared_with_groups: readonly SharedGroup[];
   /** The source of the fork, if the caller can see it. */
   readonly forked_from: (ProjectColumns & Pick<ProjectRow, 'access_level' | 'namespace'>) | null;
-  readonly owner: { readonly id: number; readonly name: string; readonly created_at: string } | null;
+  readonly owner: (UserSummary & { readonly created_at: string }) | null;
   readonly runners_token: Buffer | null;
   readonly statistics: StatisticsRow | null;
 }

@@ -1,6 +1,7 @@
 import { visibilityName } from '#domains/access/model.ts';
 import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
 import { renderTexts } from '#domains/markdown/html.ts';
+import { toUserBasic } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
 import { decrypt } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
@@ -212,7 +213,9 @@ export const projectRecordWith = (ctx: Context, project: ProjectDetails, descrip
     record.repository_storage = project.repository_storage;
     record.max_artifacts_size = project.max_artifacts_size;
   }
-  if (project.owner) record.owner = { ...project.owner, created_at: isoTime(project.owner.created_at) };
+  if (project.owner) {
+    record.owner = { ...toUserBasic(ctx, project.owner), created_at: isoTime(project.owner.created_at) };
+  }
   if (project.runners_token && can(ctx, project, 'read_runners_token')) {
     record.runners_token = decrypt(ctx.services.secretKey, project.runners_token);
   }

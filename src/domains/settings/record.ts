@@ -23,20 +23,31 @@ export const settingsRecord = z
       }),
     ),
     ...settingsSchema.shape,
+    // Clients with static types read this number from a text.
+    polling_interval_multiplier: z
+      .string()
+      .describe(settingsSchema.shape.polling_interval_multiplier.description ?? ''),
     id: z.int(),
     created_at: z.string(),
     updated_at: z.string(),
   })
   .meta({ id: 'ApplicationSettings' });
 
-export const toSettings = (settings: StoredSettings): z.output<typeof settingsRecord> => ({
-  ...settings,
-  ...Object.fromEntries(
-    Array.from(aliases, ([name, { setting, form }]) => [
-      name,
-      form ? form.fromSetting(settings[setting]) : settings[setting],
-    ]),
-  ),
-  created_at: isoTime(settings.created_at),
-  updated_at: isoTime(settings.updated_at),
-});
+/** Writes a number as text with at least one decimal. */
+const decimal = (value: number): string => (Number.isInteger(value) ? value.toFixed(1) : String(value));
+
+export const toSettings = (settings: StoredSettings): z.output<typeof settingsRecord> => {
+  const { polling_interval_multiplier } = settings;
+  return {
+    ...settings,
+    ...Object.fromEntries(
+      Array.from(aliases, ([name, { setting, form }]) => [
+        name,
+        form ? form.fromSetting(settings[setting]) : settings[setting],
+      ]),
+    ),
+    polling_interval_multiplier: decimal(polling_interval_multiplier),
+    created_at: isoTime(settings.created_at),
+    updated_at: isoTime(settings.updated_at),
+  };
+};

@@ -24,9 +24,6 @@ export interface RawProject extends EveryProjectPart, RowVersion {
   /** Replaces it and `shared_with_groups`, if both are requested. */
   readonly shares?: readonly SharedGroup[] | null;
   readonly import_state?: ImportState | null;
-  readonly owner_id: number | null;
-  readonly owner_name: string | null;
-  readonly owner_created_at: string | null;
   readonly st_commit_count: number | null;
   readonly st_repository_size: number;
   readonly st_wiki_size: number;
@@ -81,12 +78,6 @@ export const assemble = (
     raw.shared_with_groups = (raw.shares ?? [])
       .filter(({ group_id }) => visibleGroups === null || visibleGroups.has(group_id))
       .map(({ level: _, visibility_level: __, ...group }) => group);
-  }
-  if (wanted.has('owner')) {
-    raw.owner =
-      raw.owner_id === null || raw.owner_name === null || raw.owner_created_at === null
-        ? null
-        : { id: raw.owner_id, name: raw.owner_name, created_at: raw.owner_created_at };
   }
   if (wanted.has('statistics')) raw.statistics = statisticsOf(raw);
 };

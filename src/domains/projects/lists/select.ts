@@ -27,6 +27,11 @@ const STATISTICS_COLUMNS = sql`s.commit_count as st_commit_count, s.repository_s
 const IMPORT = sql`
   (select array[i.status, i.import_error] from project_imports i where i.project_id = projects.id) as import_state`;
 
+const OWNER_SUMMARY = sql`
+  case when o.id is not null then json_build_object('id', o.id, 'username', o.username, 'name', o.name,
+    'state', o.state, 'locked_until', o.locked_until::text, 'avatar_key', o.avatar_key,
+    'public_email', o.public_email, 'created_at', o.created_at::text) end as owner`;
+
 /** Returns the select list for the parts. `sqlFrom` joins the tables that it refers to. */
 export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuilder<unknown> => {
   const wanted = new Set(parts);
@@ -47,7 +52,7 @@ export const selectList = (actor: Actor, parts: readonly ProjectPart[]): RawBuil
   }
   if (wanted.has('import')) list.push(IMPORT);
   if (wanted.has('shared_with_groups')) list.push(sharedWithGroups(actor));
-  if (wanted.has('owner')) list.push(sql`o.id as owner_id, o.name as owner_name, o.created_at as owner_created_at`);
+  if (wanted.has('owner')) list.push(OWNER_SUMMARY);
   if (wanted.has('runners_token')) list.push(sql`projects.runners_token`);
   if (wanted.has('statistics')) list.push(STATISTICS_COLUMNS);
   return sql.join(list);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
 import { customAttributesField } from '#domains/custom-attributes/rest.ts';
+import { userBasicRecord } from '#domains/users/record.ts';
 import { apiLink, removedInV5 } from '#rest/v5.ts';
 import { containerExpirationPolicy, removedAttributes } from '../attributes.ts';
 
@@ -94,7 +95,7 @@ export const projectRecord = z
     visibility: z.enum(VISIBILITIES),
     empty_repo: flag,
     archived: flag,
-    owner: z.object({ id: z.int(), name: z.string(), created_at: z.string() }).optional(),
+    owner: userBasicRecord.extend({ created_at: z.string() }).optional(),
     container_registry_image_prefix: z.string(),
     import_url: text,
     import_type: text,

@@ -6,7 +6,7 @@ import { badRequest } from '#platform/errors.ts';
 import { type BlobEntry, blobsAt, isExecutable, textOf } from '../files.ts';
 import { CommitRef } from '../graphql.ts';
 import { contentPath } from '../model.ts';
-import { type Folder, getFolder, lastCommitOfFolder, listEntries, type TreeEntry } from '../queries/trees.ts';
+import { type Folder, getFolder, getTree, lastCommitOfFolder, listEntries, type TreeEntry } from '../queries/trees.ts';
 import { type InProject, READS_GIT } from './refs.ts';
 import { RepositoryRef } from './repository.ts';
 
@@ -86,13 +86,13 @@ const entriesOf = (ctx: Context, tree: Tree, type: TreeEntry['type']) => {
 };
 
 const TreeRef = builder.objectRef<Tree>('Tree').implement({
-  description: 'The content of a folder at one commit.',
+  description: 'The content of a folder at one commit. It is empty for a file.',
   fields: (t) => ({
     lastCommit: t.field({
       type: CommitRef,
       nullable: true,
       ...READS_GIT,
-      description: 'The last commit that changed the folder.',
+      description: 'The last commit that changed the folder or file.',
       resolve: async (tree, _args, ctx) => {
         const commit = await lastCommitOfFolder(ctx, tree.project, tree);
         return commit && { ...commit, project: tree.project };
@@ -177,7 +177,7 @@ builder.objectFields(RepositoryRef, (t) => {
       ...READS_GIT,
       args: place,
       resolve: async (project, { path, ref, recursive }, ctx) => {
-        const folder = await orNull(getFolder(ctx, project, { path: path ?? undefined, ref: ref ?? undefined }));
+        const folder = await orNull(getTree(ctx, project, { path: path ?? undefined, ref: ref ?? undefined }));
         const revision = revisionOf(ref, project.default_branch ?? 'HEAD');
         return folder && { ...folder, project, revision, recursive: recursive ?? false, page: null };
       },

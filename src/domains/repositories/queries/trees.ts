@@ -17,23 +17,21 @@ export interface TreePlace {
   readonly recursive?: boolean | undefined;
 }
 
-/** A folder at one commit. */
+/** A folder at one commit, or a file in place of it. */
 export interface Folder {
   readonly commit_id: string;
-  readonly tree_id: string;
+  /** Null for a file, which has no entries. */
+  readonly tree_id: string | null;
   /** Without a trailing slash. Empty for the root. */
   readonly path: string;
 }
 
 /**
- * @throws DomainError `not_found` (Tree) without such a revision, (invalid revision or path) without a folder at the
- * path
+ * Returns the folder or the file at the path.
+ *
+ * @throws DomainError `not_found` (Tree) without such a revision, (invalid revision or path) with nothing at the path
  */
-export const getFolder = async (
-  ctx: Context,
-  project: RepositoryProject,
-  { path, ref }: TreePlace,
-): Promise<Folder> => {
+export const getTree = async (ctx: Context, project: RepositoryProject, { path, ref }: TreePlace): Promise<Folder> => {
   requireAbility(ctx, project, 'read_code');
   const { git } = ctx.services;
   const commit_id = await requireRevision(ctx, project, ref, 'Tree');
@@ -44,8 +42,18 @@ export const getFolder = async (
     return { commit_id, tree_id, path: '' };
   }
   const entry = await git.findFile(project.disk_path, commit_id, name);
-  if (entry?.type !== 'tree') throw notFound('invalid revision or path');
-  return { commit_id, tree_id: entry.oid, path: name };
+  if (entry?.type !== 'tree' && entry?.type !== 'blob') throw notFound('invalid revision or path');
+  return { commit_id, tree_id: entry.type === 'tree' ? entry.oid : null, path: name };
+};
+
+/**
+ * @throws DomainError `not_found` (Tree) without such a revision, (invalid revision or path) without a folder at the
+ * path
+ */
+export const getFolder = async (ctx: Context, project: RepositoryProject, place: TreePlace): Promise<Folder> => {
+  const tree = await getTree(ctx, project, place);
+  if (tree.tree_id === null) throw notFound('invalid revision or path');
+  return tree;
 };
 
 /**
@@ -59,11 +67,13 @@ export const listEntries = (
   { recursive = false, type }: { readonly recursive?: boolean; readonly type?: TreeEntry['type'] } = {},
 ): List<TreeEntry> => {
   const walkAll = () =>
-    ctx.services.git.walkTree(project.disk_path, folder.tree_id, {
-      recursive,
-      prefix: folder.path === '' ? '' : `${folder.path}/`,
-      signal: ctx.signal,
-    });
+    folder.tree_id === null
+      ? nothing()
+      : ctx.services.git.walkTree(project.disk_path, folder.tree_id, {
+          recursive,
+          prefix: folder.path === '' ? '' : `${folder.path}/`,
+          signal: ctx.signal,
+        });
   const walk = () => (type === undefined ? walkAll() : ofType(walkAll(), type));
   return {
     rows: (window) => readWindow(walk(), window),
@@ -78,6 +88,8 @@ export const listEntries = (
     cursorOf: ({ path }) => [path],
   };
 };
+
+async function* nothing(): AsyncGenerator<never> {}
 
 async function* ofType(entries: AsyncIterable<TreeEntry>, type: TreeEntry['type']): AsyncGenerator<TreeEntry> {
   for await (const entry of entries) {
@@ -109,7 +121,7 @@ const readWindow = async (entries: AsyncIterable<TreeEntry>, window: Window): Pr
 const pathIn = (cursor: CursorValues | null | undefined): string | null =>
   typeof cursor?.[0] === 'string' ? cursor[0] : null;
 
-/** Returns the last commit that changed the folder. */
+/** Returns the last commit that changed the folder or file. */
 export const lastCommitOfFolder = async (
   ctx: Context,
   project: RepositoryProject,
