@@ -115,15 +115,24 @@ describe('requesting a job', () => {
     );
     await db()
       .updateTable('jobs')
-      .set({ created_at: '2020-01-01T00:00:00Z' })
+      .set({ created_at: '2020-01-01T00:00:00Z', queued_at: new Date(Date.now() - 90_000).toISOString() })
       .where('id', '=', pipeline.jobs[0] ?? 0)
       .execute();
     const job = await protocol.request();
+    const waited = Object(job?.job_info).time_in_queue_seconds;
+    expect(waited).toBeGreaterThanOrEqual(90);
+    expect(waited).toBeLessThan(90 + 300);
     expect(job).toMatchObject({
       id: pipeline.jobs[0],
       token: expect.stringMatching(/^glcbt-/),
       allow_git_fetch: true,
-      job_info: { name: 'unit 1/2', stage: 'test', project_id: project.id, project_name: project.name },
+      job_info: {
+        name: 'unit 1/2',
+        stage: 'test',
+        project_id: project.id,
+        project_name: project.name,
+        pipeline_id: pipeline.id,
+      },
       runner_info: { timeout: 120 },
       image: { name: 'alpine' },
       services: [],

@@ -1,5 +1,6 @@
 import { formatOf, isFileType } from '#domains/artifacts/model.ts';
 import { FAILURE_REASONS } from '#domains/ci/failures.ts';
+import { secondsBetween } from '#domains/ci/model.ts';
 import type { Cache, CompiledJob, FileVariable, Image, JobArtifacts, Service } from '#domains/ci-config/model.ts';
 import { httpUrlToRepo } from '#domains/projects/model.ts';
 import type { RunnerFacts } from '#domains/runners/tokens.ts';
@@ -55,6 +56,10 @@ export const payloadOf = async (
       project_id: project.id,
       project_name: project.name,
       project_full_path: project.full_path,
+      pipeline_id: run.pipeline.id,
+      user_id: job.user_id,
+      // Runners report it in their metrics.
+      time_in_queue_seconds: secondsBetween(job.queued_at, ctx.clock.now().toISOString()) ?? 0,
     },
     git_info: gitInfo(ctx, run, hand.token, read),
     runner_info: { timeout: hand.timeout, runner_session_url: null },
