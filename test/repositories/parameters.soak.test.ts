@@ -79,18 +79,23 @@ describe('files', () => {
     const { last_commit_id: current } = await read('kept.txt', branch);
     expect(current).not.toBe(stale);
     expect((await change(stale, 'third')).status).toBe(400);
+    // Clients with static types send an empty id if they know none.
+    expect((await change('', 'second again')).status).toBe(200);
+    expect((await change(current, 'third')).status).toBe(400);
+    expect((await change('', 'second')).status).toBe(200);
+    const { last_commit_id: newest } = await read('kept.txt', branch);
     const actions = (last_commit_id: string) => ({
       branch,
       commit_message: 'Change',
       actions: [{ action: 'update', file_path: 'kept.txt', content: 'by a commit', last_commit_id }],
     });
     expect((await client.post(`${path}/commits`, actions(stale))).status).toBe(400);
-    expect((await client.post(`${path}/commits`, actions(current))).status).toBe(201);
+    expect((await client.post(`${path}/commits`, actions(newest))).status).toBe(201);
     const { last_commit_id: latest } = await read('kept.txt', branch);
     const author = { author_name: 'Ada', author_email: 'ada@example.com' };
     const remove = (last_commit_id: string) =>
       client.delete(file, { branch, commit_message: 'Remove', last_commit_id, ...author });
-    expect((await remove(current)).status).toBe(400);
+    expect((await remove(newest)).status).toBe(400);
     expect((await remove(latest)).status).toBe(204);
     expect((await client.get(`${path}/commits/${branch}`)).body).toMatchObject({ title: 'Remove', ...author });
     // A new file has no last commit that could be wrong.

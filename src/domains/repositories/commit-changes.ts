@@ -134,7 +134,8 @@ const movesForward = async (
 /** Refuses to overwrite changes that the caller has not seen. */
 const checkLastCommits = async (ctx: Context, start: Start, actions: readonly FileAction[]): Promise<void> => {
   for (const { action, file_path, previous_path, last_commit_id } of actions) {
-    if (last_commit_id === undefined || action === 'create') continue;
+    // Clients with static types send an empty id if they know none.
+    if (!last_commit_id || action === 'create') continue;
     const path = action === 'move' ? previous_path : file_path;
     const [last] =
       start.parent === null
