@@ -307,6 +307,53 @@ describe('a stored value that is not valid any more', () => {
   });
 });
 
+describe('the project of file templates', () => {
+  const NAME = 'file_template_project_id';
+  const shown = async () => (await admin().get(PATH)).body[NAME];
+  const set = (values: Record<string, unknown>) => admin().put(PATH, values);
+
+  it('is unset when it is deleted, by itself or with its group or its owner', async () => {
+    await set({ deletion_adjourned_period: 0 });
+    const user = await app().make.user();
+    const group = await app().make.group();
+    const alone = await app().make.project();
+    const inGroup = await app().make.project({ namespace_id: group.id });
+    const ofUser = await app().make.project({}, user);
+    for (const [project, path] of [
+      [alone, `/projects/${alone.id}`],
+      [inGroup, `/groups/${group.id}`],
+      [ofUser, `/users/${user.id}?hard_delete=true`],
+    ] as const) {
+      await set({ [NAME]: project.id });
+      // Another project leaves it as it is.
+      await admin().delete(`/projects/${(await app().make.project()).id}`);
+      expect(await shown()).toBe(project.id);
+      expect((await admin().delete(path)).status).toBeLessThan(300);
+      await app().settle();
+      expect(await shown()).toBeNull();
+    }
+    const events = await app()
+      .hub.services.db.selectFrom('events')
+      .select(['payload', 'actor_id'])
+      .where('kind', '=', 'settings.updated')
+      .orderBy('id', 'desc')
+      .limit(1)
+      .execute();
+    expect(events).toEqual([{ payload: { changed: [NAME] }, actor_id: app().root.id }]);
+    const { data } = await admin().graphql('{ applicationSettingsChanges(first: 1) { nodes { changed } } }');
+    expect(data.applicationSettingsChanges.nodes).toEqual([{ changed: [NAME] }]);
+    await set({ deletion_adjourned_period: 7 });
+  });
+
+  it('stays while the project is only marked for deletion', async () => {
+    const project = await app().make.project();
+    await set({ [NAME]: project.id });
+    expect((await admin().delete(`/projects/${project.id}`)).status).toBe(202);
+    expect(await shown()).toBe(project.id);
+    await set({ [NAME]: null });
+  });
+});
+
 describe('metadata', () => {
   it('shows the version to signed-in users', async () => {
     const user = app().as(await app().make.user(), ['read_user']);

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
+import { unsetProjects } from '#domains/settings/removed-projects.ts';
 import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
@@ -139,10 +140,16 @@ const setMark = async (tx: Tx, project: ProjectRow, marked: boolean): Promise<Pr
 const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
   const [found] = await describeProjects(tx, { projectIds: [project.id] });
   if (!found) throw notFound('Project');
-  await beforeMergeRequestsAreDeleted(tx, [project.id]);
+  await leaveOthers(tx, [project.id]);
   await tx.db.deleteFrom('projects').where('id', '=', project.id).execute();
   tx.enqueue(removeFiles, { disk_paths: [found.disk_path], storage_keys: [...found.storage_keys] });
   tx.emit(projectDeleted, { ...about(project), payload: found.payload });
+};
+
+/** Ends what other projects and the settings have to do with these projects. */
+const leaveOthers = async (tx: Tx, projectIds: readonly number[]): Promise<void> => {
+  await beforeMergeRequestsAreDeleted(tx, projectIds);
+  await unsetProjects(tx, projectIds);
 };
 
 const PROJECTS_PER_JOB = 1_000;
@@ -153,7 +160,7 @@ const PROJECTS_PER_JOB = 1_000;
  */
 export const releaseProjects = async (tx: Tx, namespaceIds: readonly number[]): Promise<RemovedProject[]> => {
   const projects = await describeProjects(tx, { namespaceIds });
-  await beforeMergeRequestsAreDeleted(
+  await leaveOthers(
     tx,
     projects.map(({ payload }) => payload.id),
   );

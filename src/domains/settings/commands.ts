@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'kysely';
-import type { Context } from '#platform/context.ts';
+import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, requireValid } from '#platform/errors.ts';
 import { recordChange } from './audit.ts';
 import { checkedChanges } from './changes.ts';
@@ -43,11 +43,15 @@ export const updateSettings = async (
       .execute();
     // A value that is the default until now is stored too: it must outlive a new default.
     const changed = settingNames.filter((name) => name in changes && !isDeepStrictEqual(changes[name], present[name]));
-    if (changed.length === 0) return;
-    await sql`select pg_notify(${SETTINGS_CHANNEL}, '')`.execute(tx.db);
-    tx.emit(settingsUpdated, { subject: { type: 'ApplicationSetting', id: 1 }, payload: { changed } });
-    await recordChange(tx, changed);
+    if (changed.length > 0) await announceSettings(tx, changed);
   });
   forgetSettings(ctx.services);
   return getSettings(ctx);
+};
+
+/** Lets all processes, subscribers and the audit list know of changed settings. */
+export const announceSettings = async (tx: Tx, changed: readonly string[]): Promise<void> => {
+  await sql`select pg_notify(${SETTINGS_CHANNEL}, '')`.execute(tx.db);
+  tx.emit(settingsUpdated, { subject: { type: 'ApplicationSetting', id: 1 }, payload: { changed: [...changed] } });
+  await recordChange(tx, changed);
 };
