@@ -213,6 +213,11 @@ const EXCEPTIONS: readonly { readonly file: string; readonly tables: readonly st
     why: 'A new path of a group changes the paths of all its projects. Projects import groups.',
   },
   {
+    file: 'domains/groups/shared-runners.ts',
+    tables: ['projects'],
+    why: 'A group turns the runners of the instance on or off for all its projects. Projects import groups.',
+  },
+  {
     file: 'domains/groups/commands.ts',
     tables: ['members'],
     why: 'The creator of a group becomes its owner in the same statement. Members import groups.',

@@ -217,3 +217,21 @@ test('paths of CI files with a leading slash lose it', async () => {
     { attributes: { default_ci_config_path: 'x.yml', max_export_size: 7 } },
   ]);
 });
+
+test('groups below one without runners of the instance have none either', async () => {
+  await using hub = await openBefore('0298');
+  const { pool } = hub;
+  await pool.query(`
+    insert into namespaces
+      (id, kind, parent_id, traversal_ids, name, path, full_path, full_name, visibility_level, shared_runners_setting)
+    select id, 'group', parent, ids, id::text, id::text, id::text, id::text, 20, setting from (values
+      (1, null::bigint, '{1}'::bigint[], 'disabled_and_unoverridable'),
+      (2, 1, '{1,2}', 'enabled'),
+      (3, 2, '{1,2,3}', 'disabled_and_overridable'),
+      (4, null, '{4}', 'disabled_and_overridable'),
+      (5, 4, '{4,5}', 'enabled')) rows (id, parent, ids, setting)`);
+  await hub.upgrade();
+  const { rows } = await pool.query('select shared_runners_setting as setting from namespaces order by id');
+  const none = 'disabled_and_unoverridable';
+  expect(rows.map(({ setting }) => setting)).toEqual([none, none, none, 'disabled_and_overridable', 'enabled']);
+});

@@ -31,6 +31,7 @@ import { networkErrors } from './networks.ts';
 import { groupPayload, groupScope } from './payload.ts';
 import { requireGroupAbility } from './policy.ts';
 import { type GroupRow, getGroup } from './queries.ts';
+import { requireAllowedBelow, spreadSetting, tightenBelow } from './shared-runners.ts';
 import {
   dropRedirects,
   inheritMarks,
@@ -87,6 +88,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
         ? visibilityLevel(attributes.visibility)
         : await highestUnrestricted(tx, Math.min(visibilityLevel(settings.default_group_visibility), least));
       if (level > least) throw aboveParent(level, least);
+      requireAllowedBelow(place, attributes.shared_runners_setting);
       const { name, path } = attributes;
       const full_path = place ? `${place.full_path}/${path}` : path;
       if (await isPathTaken(tx, full_path)) throw invalid({ path: TAKEN });
@@ -105,6 +107,7 @@ export const createGroup = async (ctx: Context, input: NewGroup): Promise<GroupR
           }),
           project_creation_level:
             attributes.project_creation_level ?? DEFAULT_PROJECT_CREATION[settings.default_project_creation],
+          shared_runners_setting: attributes.shared_runners_setting ?? place?.shared_runners_setting,
           id,
           kind: 'group',
           parent_id: place?.id ?? null,
@@ -169,8 +172,9 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
   const updated = await reportTaken(() =>
     ctx.transaction(async (tx) => {
       const parent = found.parent_id === null ? null : await lockNamespace(tx, found.parent_id);
-      const mayRename = changes.name !== undefined || changes.path !== undefined;
-      const ids = mayRename ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
+      const { shared_runners_setting } = changes;
+      const concernsTree = [changes.name, changes.path, shared_runners_setting].some((change) => change !== undefined);
+      const ids = concernsTree ? await lockTree(tx, found.id) : await lockGroup(tx, found.id);
       // Only values that are read under the lock count: the group may have been renamed or moved a moment ago.
       const before = await getGroup(tx, { id: found.id });
       requireGroupAbility(tx, before, 'admin_group');
@@ -178,6 +182,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
       const { name = before.name, path = before.path } = changes;
       const isRenamed = name !== before.name || path !== before.path;
       if (visibility) await checkVisibility(tx, before, visibilityLevel(visibility), parent);
+      if (shared_runners_setting !== before.shared_runners_setting) requireAllowedBelow(parent, shared_runners_setting);
       await checkTemplateProject(tx, before, changes.file_template_project_id);
       const full_path = parent ? `${parent.full_path}/${path}` : path;
       const full_name = parent ? `${parent.full_name} / ${name}` : name;
@@ -201,6 +206,7 @@ export const updateGroup = async (ctx: Context, id: IdOrPath, input: GroupChange
         })
         .where('id', '=', before.id)
         .execute();
+      if (shared_runners_setting !== undefined) await spreadSetting(tx, before, shared_runners_setting);
       if (isRenamed) {
         await relocateTree(tx, ids, before, { full_path, full_name, traversal_ids: before.traversal_ids });
       }
@@ -264,6 +270,7 @@ export const transferGroup = async (ctx: Context, id: IdOrPath, target: IdOrPath
         traversal_ids: [...(place?.traversal_ids ?? []), before.id],
       });
       await inheritMarks(tx, before.id);
+      if (place) await tightenBelow(tx, place, before);
       await refreshAccess(tx, [before.id]);
       // Only top-level groups manage service accounts.
       const root = place?.traversal_ids[0];

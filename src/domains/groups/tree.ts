@@ -16,6 +16,7 @@ export interface TreePosition {
   readonly full_name: string;
   readonly traversal_ids: readonly number[];
   readonly visibility_level: number;
+  readonly shared_runners_setting: string;
 }
 
 /**
@@ -25,7 +26,17 @@ export interface TreePosition {
 export const lockNamespace = async (tx: Tx, id: number): Promise<TreePosition | null> =>
   (await tx.db
     .selectFrom('namespaces')
-    .select(['id', 'kind', 'name', 'path', 'full_path', 'full_name', 'traversal_ids', 'visibility_level'])
+    .select([
+      'id',
+      'kind',
+      'name',
+      'path',
+      'full_path',
+      'full_name',
+      'traversal_ids',
+      'visibility_level',
+      'shared_runners_setting',
+    ])
     .where('id', '=', id)
     .forKeyShare()
     .executeTakeFirst()) ?? null;
