@@ -72,7 +72,7 @@ it('refuses a long duration', async () => {
   const timeSpent = '1m '.repeat(86);
   const issuableId = `gid://gitlab/Issue/${issue.id}`;
   expect(await refused('timelogCreate', { issuableId, timeSpent, summary: '' })).toEqual([
-    'duration is invalid (allowed: a duration such as 1w 2d 3h 30m)',
+    'timeSpent is invalid (allowed: a duration such as 1w 2d 3h 30m)',
   ]);
   await mutate(app().as(owner), 'timelogCreate', { issuableId, timeSpent: timeSpent.slice(3, -1), summary: '' });
 });

@@ -168,7 +168,7 @@ mutationField('timelogCreate', {
   run: async (ctx, { issuableId, timeSpent, spentAt, summary }) => {
     const tracked = await findTracked(ctx, kindOf(issuableId), issuableId.id);
     if (!tracked) throw notFound();
-    await addSpentTime(ctx, tracked, { duration: timeSpent, summary, spent_at: spentAt });
+    await addSpentTime(ctx, tracked, { duration: timeSpent, summary, spent_at: spentAt }, 'timeSpent');
     const [timelog] =
       (await listTimelogsBelow(ctx, tracked.kind).rows([tracked.row.id], { limit: 1, backwards: true })).get(
         tracked.row.id,

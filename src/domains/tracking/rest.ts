@@ -71,7 +71,7 @@ const routesOf = (kind: TrackedKind, path: 'issues' | 'merge_requests', tag: str
       summary: `Add spent time to ${what}`,
       description: 'A leading `-` subtracts.',
       input: { ...place, duration, summary: text({ max: 255 }).optional() },
-      run: async (ctx, input) => timeStatsOf(ctx, await addSpentTime(ctx, await find(ctx, input), input)),
+      run: async (ctx, input) => timeStatsOf(ctx, await addSpentTime(ctx, await find(ctx, input), input, 'duration')),
     }),
     route({
       ...posts,

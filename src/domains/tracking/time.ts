@@ -27,14 +27,19 @@ export interface NewSpentTime {
   readonly spent_at?: string | null | undefined;
 }
 
-/** Adds time, or subtracts a negative one. @throws DomainError `forbidden`, `bad_request` */
+/**
+ * Adds time, or subtracts a negative one. `name` is what the caller's interface calls the duration, for errors.
+ *
+ * @throws DomainError `forbidden`, `bad_request`
+ */
 export const addSpentTime = async (
   ctx: Context,
   tracked: Tracked,
   { duration, ...more }: NewSpentTime,
+  name: 'duration' | 'timeSpent',
 ): Promise<Tracked> => {
   requireTracking(ctx, tracked);
-  return updateTracked(ctx, tracked, { spent_time: { seconds: readDuration(duration, 'duration'), ...more } });
+  return updateTracked(ctx, tracked, { spent_time: { seconds: readDuration(duration, name), ...more } });
 };
 
 /** Takes all spent time back. @throws DomainError `forbidden` */
