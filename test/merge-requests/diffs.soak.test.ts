@@ -50,7 +50,9 @@ describe('the changes of a merge request as text', () => {
     expect(text).toMatch(
       /^diff --git a\/a\.txt b\/a\.txt\nnew file mode 100644\nindex 0{40}\.\.[0-9a-f]{40}\n--- \/dev\/null\n\+\+\+ b\/a\.txt\n@@ -0,0 \+1,2 @@\n\+one\n\+two\n/,
     );
-    expect(text).toContain('+++ b/dir/ü.txt');
+    // As `git diff` quotes it by default.
+    expect(text).toContain('diff --git "a/dir/\\303\\274.txt" "b/dir/\\303\\274.txt"\n');
+    expect(text).toContain('+++ "b/dir/\\303\\274.txt"\n');
     expect((await scene.guest.get(`${scene.at}/raw_diffs`)).status).toBe(403);
     expect((await scene.stranger.get(`${scene.at}/raw_diffs`)).status).toBe(404);
     expect((await app().anonymous.get(`${scene.at}/raw_diffs`)).status).toBe(404);
@@ -68,14 +70,18 @@ describe('the changes of a merge request as text', () => {
       files: [
         ...many,
         { new_path: 'new', new_file: true, a_mode: '0', diff: '@@ -0,0 +1 @@\n+a\n' },
+        { new_path: 'ü "1"\n', old_path: 'ü\\', renamed_file: true, diff: '@@ -1 +1 @@\n-x\n+y\n' },
         { new_path: 'moved', old_path: 'old', renamed_file: true, diff: '' },
         { new_path: 'gone', deleted_file: true, b_mode: '0', diff: '@@ -1 +0,0 @@\n-a\n' },
       ],
     });
     const { text } = await raw(scene, `${at}/raw_diffs`);
-    expect(text.match(/^diff --git /gm)).toHaveLength(33);
+    expect(text.match(/^diff --git /gm)).toHaveLength(34);
     expect(text).toContain('diff --git a/f7 b/f7\n--- a/f7\n+++ b/f7\n@@ -1 +1 @@\n-x\n+y\n');
     expect(text).toContain('new file mode 100644\n--- /dev/null\n+++ b/new\n');
+    const [from, to] = [String.raw`\303\274\\`, String.raw`\303\274 \"1\"\n`];
+    expect(text).toContain(`diff --git "a/${from}" "b/${to}"\nrename from "${from}"\nrename to "${to}"\n`);
+    expect(text).toContain(`--- "a/${from}"\n+++ "b/${to}"\n@@ -1 +1 @@\n`);
     expect(text).toContain('diff --git a/old b/moved\nrename from old\nrename to moved\n');
     expect(text).toContain('deleted file mode 100644\n--- a/gone\n+++ /dev/null\n');
   });

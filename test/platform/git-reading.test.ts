@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TreeEntry } from '#platform/git/objects.ts';
+import { quoteName, unquoteName } from '#platform/git/quoted-names.ts';
 import { commitFile, fastImport, type GitBench, openBench, runGit, workTree } from './git-support.ts';
 
 let bench: GitBench;
@@ -28,6 +29,30 @@ const commitAll = async (tree: string, message: string): Promise<string> => {
   await runGit(tree, 'commit', '-q', '-m', message);
   return runGit(tree, 'rev-parse', 'HEAD');
 };
+
+describe('names of files', () => {
+  it('are quoted as git does, and decoded again', async () => {
+    const names = [
+      'plain',
+      'with space',
+      "it's~[x]",
+      'ü',
+      '日本',
+      '"',
+      'back\\slash',
+      '\t',
+      'a\nb',
+      '\u0001',
+      '\u007f',
+    ];
+    const tree = await workTree(bench.folder);
+    for (const name of names) await writeFile(join(tree, name), 'x');
+    await commitAll(tree, 'names');
+    const listed = (await runGit(tree, 'ls-tree', '--name-only', 'HEAD')).split('\n');
+    expect(listed).toEqual(expect.arrayContaining(names.map(quoteName)));
+    expect(names.map((name) => unquoteName(quoteName(name)))).toEqual(names);
+  });
+});
 
 describe('refs that exist', () => {
   it('are found in files of their own and packed, and nothing else is', async () => {

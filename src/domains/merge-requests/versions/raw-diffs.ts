@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context } from '#platform/context.ts';
+import { quoteName } from '#platform/git/quoted-names.ts';
 import type { MergeRequestRow } from '../queries.ts';
 import { type DiffFileRow, diffsByMergeRequestIds, listDiffFiles } from './queries.ts';
 
@@ -39,17 +40,21 @@ async function* storedText(ctx: Context, row: Pick<MergeRequestRow, 'id'>): Asyn
 }
 
 const textOf = (file: DiffFileRow): string => {
-  const lines = [`diff --git a/${file.old_path} b/${file.new_path}`];
+  const [old_path, new_path] = [quoteName(file.old_path), quoteName(file.new_path)];
+  const lines = [`diff --git ${quoteName(`a/${file.old_path}`)} ${quoteName(`b/${file.new_path}`)}`];
   if (file.new_file) lines.push(`new file mode ${file.b_mode}`);
   if (file.deleted_file) lines.push(`deleted file mode ${file.a_mode}`);
-  if (file.renamed_file) lines.push(`rename from ${file.old_path}`, `rename to ${file.new_path}`);
-  return `${lines.join('\n')}\n${withFileNames(file)}`;
+  if (file.renamed_file) lines.push(`rename from ${old_path}`, `rename to ${new_path}`);
+  return `${lines.join('\n')}\n${withFileNames(file, quoteName)}`;
 };
 
-/** Adds the two lines that name the files if the stored patch lacks them. */
+/** Adds the two lines that name the files if the stored patch lacks them. `shown` may quote a name. */
 export const withFileNames = (
   file: Pick<DiffFileRow, 'diff' | 'new_file' | 'old_path' | 'deleted_file' | 'new_path'>,
-): string =>
-  file.diff.startsWith('@@')
-    ? `--- ${file.new_file ? '/dev/null' : `a/${file.old_path}`}\n+++ ${file.deleted_file ? '/dev/null' : `b/${file.new_path}`}\n${file.diff}`
-    : file.diff;
+  shown = (name: string): string => name,
+): string => {
+  if (!file.diff.startsWith('@@')) return file.diff;
+  const from = file.new_file ? '/dev/null' : shown(`a/${file.old_path}`);
+  const to = file.deleted_file ? '/dev/null' : shown(`b/${file.new_path}`);
+  return `--- ${from}\n+++ ${to}\n${file.diff}`;
+};

@@ -2,6 +2,7 @@ import { EMPTY_TREE } from '../objects/tree.ts';
 import { foreignObjects, type Runner } from '../process/runner.ts';
 import { type Line, splitLines } from '../process/split-lines.ts';
 import { streamOf } from '../process/stream.ts';
+import { unquoteName } from '../quoted-names.ts';
 import type { Diff, DiffFile, DiffOptions, GitReading } from '../reading.ts';
 import { requireOids } from '../ref-names.ts';
 
@@ -49,7 +50,7 @@ export const createDiff =
 const SLOW_TIMEOUT_MS = 600_000;
 const SLOW_IDLE_MS = 60_000;
 
-/** Streams the same changes as text, without limits. */
+/** Streams the same changes as text, without limits. Names are quoted as by `git diff`, which `git apply` reads. */
 export const createDiffText =
   (runner: Runner): GitReading['diffText'] =>
   (path, from, to, { signal, timeoutMs = SLOW_TIMEOUT_MS } = {}) => {
@@ -57,7 +58,7 @@ export const createDiffText =
     // Counts as a file, because its reader may be slow.
     const release = runner.bounds.files.takeNow();
     const flags = FLAGS.filter((flag) => flag !== '--raw');
-    const git = runner.launch(path, [...flags, from, to], { config: ['core.quotePath=false'], input: '' });
+    const git = runner.launch(path, [...flags, from, to], { input: '' });
     const stream = streamOf(git, { signal, timeoutMs, idleTimeoutMs: SLOW_IDLE_MS });
     stream.once('close', release);
     return stream;
@@ -131,8 +132,8 @@ const createFileList = (maxFiles: number) => {
       const match = begins ? RAW.exec(bytes.toString('utf8').replace(/\n$/, '')) : null;
       if (!match) return;
       const [, a_mode = '', b_mode = '', status = '', first = '', second] = match;
-      const old_path = unquote(first);
-      const new_path = second === undefined ? old_path : unquote(second);
+      const old_path = unquoteName(first);
+      const new_path = second === undefined ? old_path : unquoteName(second);
       const file = { old_path, new_path, new_file: false, renamed_file: status === 'R', deleted_file: false };
       // If the type changes, for example from a file to a link, git writes a deletion and a creation: two patches.
       const found: Listed[] =
@@ -157,28 +158,6 @@ const createFileList = (maxFiles: number) => {
 };
 
 const modeOf = (mode: string): string => (mode === '000000' ? '0' : mode);
-
-/** Decodes a path that git quoted because it contains quotes, backslashes or control characters. */
-const unquote = (name: string): string => {
-  if (!name.startsWith('"') || !name.endsWith('"') || name.length < 2) return name;
-  const bytes: Buffer[] = [];
-  const parts = name.slice(1, -1).matchAll(/\\([0-7]{3})|\\(.)|[^\\]+/gsu);
-  for (const [whole, octal, escaped] of parts) {
-    if (octal !== undefined) bytes.push(Buffer.from([Number.parseInt(octal, 8) & 0xff]));
-    else bytes.push(Buffer.from(escaped === undefined ? whole : (ESCAPES[escaped] ?? escaped)));
-  }
-  return Buffer.concat(bytes).toString('utf8');
-};
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  a: '\u0007',
-  b: '\b',
-  t: '\t',
-  n: '\n',
-  v: '\v',
-  f: '\f',
-  r: '\r',
-};
 
 interface PatchReader {
   /** Returns false when no more lines are needed. */
