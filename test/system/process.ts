@@ -26,7 +26,15 @@ export const startProcess = (
   limits = '-c 0',
 ): Process => {
   const limited = ['-c', `ulimit ${limits} && exec "$0" "$@"`, process.execPath, MAIN, ...args];
-  const child = spawn('/bin/sh', limited, {
+  return run('/bin/sh', limited, env);
+};
+
+/** Starts the hub with `npm start`. The child is npm. */
+export const startWithNpm = (env: Readonly<Record<string, string>>): Process => run('npm', ['start'], env);
+
+const run = (program: string, args: readonly string[], env: Readonly<Record<string, string>>): Process => {
+  const child = spawn(program, args, {
+    cwd: join(import.meta.dirname, '../..'),
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,

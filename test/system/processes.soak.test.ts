@@ -13,7 +13,7 @@ import { removeEmbeddedPostgres } from '#platform/db/embedded.ts';
 import { Client } from '../support/client.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
-import { type Process, startProcess } from './process.ts';
+import { type Process, startProcess, startWithNpm } from './process.ts';
 
 // Runs the hub as in production: processes, signals, crashes and a database that goes away.
 
@@ -78,6 +78,23 @@ describe('the command line', () => {
       expect(await hub.ended).toBe(0);
     } finally {
       await Promise.all([database.drop(), rm(dataDir, { recursive: true }), rm(programs, { recursive: true })]);
+    }
+  });
+
+  it('stops the hub when npm, which started it, is told to', async () => {
+    const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
+    const npm = startWithNpm({ DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' });
+    try {
+      const url = await npm.url();
+      expect((await fetch(`${url}/-/liveness`)).status).toBe(200);
+      const exited = once(npm.child, 'exit');
+      npm.child.kill('SIGTERM');
+      await exited;
+      await expect(fetch(`${url}/-/liveness`)).rejects.toThrow('fetch failed');
+    } finally {
+      // The whole group, with a hub that outlived npm.
+      spawnSync('kill', ['-KILL', '--', `-${npm.child.pid}`]);
+      await Promise.all([database.drop(), rm(dataDir, { recursive: true })]);
     }
   });
 
