@@ -18,7 +18,9 @@ export const queryWithBytes = async <Row extends object>(
   const client = await pool.connect();
   try {
     const name = statementName(text) ?? '';
-    const query = new pg.Query<Row>({ text, name, values: [...texts] });
+    // Without a name and without `texts`, pg would otherwise send the text alone, and no parameter.
+    const config = { text, name, values: [...texts], queryMode: 'extended' };
+    const query = new pg.Query<Row>(config);
     const { submit } = query;
     query.submit = (connection) =>
       submit.call(

@@ -60,12 +60,15 @@ export const createPool = ({
     application_name: applicationName,
     options: sessionOptions({ ...SESSION_SETTINGS, ...sessionSettings }),
     idleTimeoutMillis: 30_000,
+    // A new connection starts without the statements that are no longer in use.
+    maxLifetimeSeconds: 600,
     connectionTimeoutMillis: 10_000,
     ...keepAlive,
   });
   pool.on('connect', prepareStatements);
   // A new pool holds no statements yet. In tests, each hub of a process would otherwise use up the names of the next.
   names.clear();
+  uses.clear();
   return tolerateLosses(pool, onLoss);
 };
 
@@ -139,17 +142,28 @@ const prepareStatements = (client: pg.PoolClient): void => {
 };
 
 const names = new Map<string, string>();
-const MAX_NAMES = 2_000;
+/** How often texts without a name were sent. */
+const uses = new Map<string, number>();
+/** Postgres keeps 350 kB for a statement in the mean, on every connection that it was sent on. */
+const MAX_NAMES = 500;
+const USES_UNTIL_PREPARED = 3;
+const MAX_COUNTED = 2_000;
 
 /**
- * Returns the name under which a statement is prepared, or undefined if too many shapes are already in use to keep them
- * on every connection.
+ * Returns the name under which a statement is prepared. Returns undefined for the first two uses, because most shapes of
+ * lists are never seen again, and if too many statements are prepared already.
  */
 export const statementName = (text: string): string | undefined => {
-  let name = names.get(text);
-  if (name === undefined && names.size < MAX_NAMES) {
-    name = createHash('sha1').update(text).digest('base64url');
-    names.set(text, name);
+  const known = names.get(text);
+  if (known !== undefined || names.size >= MAX_NAMES) return known;
+  const count = (uses.get(text) ?? 0) + 1;
+  if (count < USES_UNTIL_PREPARED) {
+    if (uses.size >= MAX_COUNTED) uses.clear();
+    uses.set(text, count);
+    return undefined;
   }
+  uses.delete(text);
+  const name = createHash('sha1').update(text).digest('base64url');
+  names.set(text, name);
   return name;
 };
