@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createDatabase } from '#platform/db/pool.ts';
+import { createDatabase, tolerateLosses } from '#platform/db/pool.ts';
 import { digestToken, randomToken } from '#platform/secrets.ts';
 import { insertPipeline } from '../merge-requests/support.ts';
 import { ADMIN_TOKEN, PASSWORD } from '../support/administrator.ts';
@@ -45,7 +45,8 @@ const kill = async (): Promise<void> => {
 beforeAll(async () => {
   database = await createHubDatabase();
   directory = await mkdtemp(join(tmpdir(), 'millrace-kills-'));
-  pool = new pg.Pool({ connectionString: database.url, max: 4 });
+  // Dropping the database may end a connection that is still closing.
+  pool = tolerateLosses(new pg.Pool({ connectionString: database.url, max: 4 }));
 });
 
 afterAll(async () => {

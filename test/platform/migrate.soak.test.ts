@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { migrate } from '#platform/db/migrate.ts';
+import { tolerateLosses } from '#platform/db/pool.ts';
 import { createEmptyDatabase, createTestDatabase } from '../support/database.ts';
 
 const files = async () =>
@@ -39,9 +40,7 @@ test('ignores the timeouts that operators set, also while it waits for another p
     ['idle_session_timeout', '100ms'],
   ])
     await query(database.url, `ALTER DATABASE ${name} SET ${timeout} = '${value}'`);
-  const pool = new pg.Pool({ connectionString: database.url, max: 3 });
-  pool.on('error', () => {});
-  pool.on('connect', (client) => client.on('error', () => {}));
+  const pool = tolerateLosses(new pg.Pool({ connectionString: database.url, max: 3 }));
   const results = await Promise.all([migrate(pool), migrate(database.url), migrate(database.url)]);
   expect(results.flat()).toEqual(await files());
   expect((await pool.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '500ms' }]);
@@ -51,9 +50,7 @@ test('ignores the timeouts that operators set, also while it waits for another p
 
 test('accepts a pool, and leaves it open', async () => {
   const database = await createEmptyDatabase();
-  const pool = new pg.Pool({ connectionString: database.url, max: 3 });
-  pool.on('error', () => {});
-  pool.on('connect', (client) => client.on('error', () => {}));
+  const pool = tolerateLosses(new pg.Pool({ connectionString: database.url, max: 3 }));
   expect(await migrate(pool)).toEqual(await files());
   expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   await pool.end();

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { createDatabase, createPool, type Database } from '#platform/db/pool.ts';
+import { createDatabase, createPool, type Database, tolerateLosses } from '#platform/db/pool.ts';
 import { createEmptyDatabase } from '../support/database.ts';
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
@@ -20,9 +20,7 @@ const apply = async (db: Database, from: string, to: string): Promise<void> => {
 const openBefore = async (number: string) => {
   const database = await createEmptyDatabase();
   const pool = createPool({ connectionString: database.url, max: 2, applicationName: 'upgrade' });
-  const worker = new pg.Pool({ connectionString: database.url, max: 2 });
-  worker.on('error', () => {});
-  worker.on('connect', (client) => client.on('error', () => {}));
+  const worker = tolerateLosses(new pg.Pool({ connectionString: database.url, max: 2 }));
   await runMigrations({ pgPool: worker });
   await worker.end();
   const db = createDatabase(pool);

@@ -127,7 +127,11 @@ export const useApp = (options?: TestAppOptions): (() => TestApp) => {
   beforeAll(async () => {
     app = await startTestApp(options);
   });
-  afterAll(() => app?.close());
+  afterAll(async () => {
+    await app?.close();
+    // The worker keeps the modules of all its files. Each would otherwise keep its hub in memory.
+    app = undefined;
+  });
   return () => {
     if (!app) throw new Error('the app is started before the first test, not while the file loads');
     return app;

@@ -26,7 +26,6 @@ export const createTestServices = async (
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-services-'));
   const log = createLogger(logLevel);
   const pool = createPool({ connectionString: databaseUrl, max, applicationName: 'millrace test' });
-  pool.on('error', () => {});
   const http = createHttpClient();
   const services: Services = {
     config: readConfig([], { MILLRACE_DATA_DIR: dataDir, DATABASE_URL: databaseUrl }),
