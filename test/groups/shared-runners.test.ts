@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { packProject } from '../transfers/archive.ts';
+import { importArchive, runImport } from '../transfers/support.ts';
 
 // Which groups and projects use the runners of the instance, by the settings of the groups above them.
 
@@ -123,5 +125,112 @@ describe('shared_runners_setting of a group', () => {
     expect(events).toMatchObject([
       { payload: { changes: { shared_runners_setting: { previous: 'enabled', current: NONE } } } },
     ]);
+  });
+});
+
+describe('shared_runners_enabled of a project', () => {
+  const refusal = 'cannot be enabled because parent group does not allow it';
+  const refused = { status: 400, body: { message: { shared_runners_enabled: [refusal] } } };
+
+  /** The scene with the groups from the middle on kept from the runners. */
+  const strictScene = async () => {
+    const found = await scene();
+    await set(found.owner, found.middle, NONE);
+    return found;
+  };
+  let count = 0;
+  const path = () => `runners-${++count}`;
+
+  it('cannot be turned on where the group allows it to nobody', async () => {
+    const { owner, client, low, projects, switches } = await strictScene();
+    const at = `/projects/${projects[2]?.id}`;
+    expect(await client.put(at, { shared_runners_enabled: true })).toMatchObject(refused);
+    const name = path();
+    expect(await client.post('/projects', { name, namespace_id: low.id, shared_runners_enabled: true })).toMatchObject(
+      refused,
+    );
+    const mutate = async (mutation: string, input: Record<string, unknown>) =>
+      (
+        await client.graphql(
+          `mutation ($input: ${mutation}Input!) { result: ${mutation[0]?.toLowerCase()}${mutation.slice(1)}(input: $input) { project { sharedRunnersEnabled } errors } }`,
+          { input },
+        )
+      ).data.result;
+    const { body: project } = await client.get(at);
+    const denied = { project: null, errors: [`Shared runners enabled ${refusal}`] };
+    expect(
+      await mutate('ProjectUpdate', { fullPath: project.path_with_namespace, sharedRunnersEnabled: true }),
+    ).toEqual(denied);
+    expect(await mutate('ProjectCreate', { name, namespacePath: low.full_path, sharedRunnersEnabled: true })).toEqual(
+      denied,
+    );
+    const names = (await client.get(`/groups/${low.id}/projects`)).body.map((each: { name: string }) => each.name);
+    expect(names).not.toContain(name);
+    // A change of something else, or of nothing, is no reason to refuse.
+    expect((await client.put(at, { shared_runners_enabled: false, description: 'new' })).status).toBe(200);
+    const developer = await app().make.user();
+    await app().make.groupMember(low, developer, 30);
+    expect((await app().as(developer).put(at, { shared_runners_enabled: true })).status).toBe(403);
+    expect(
+      (
+        await app()
+          .as(await app().make.user())
+          .put(at, { shared_runners_enabled: true })
+      ).status,
+    ).toBe(project.visibility === 'private' ? 404 : 403);
+    expect(await switches()).toEqual([true, false, false]);
+    await set(owner, low, NONE);
+  });
+
+  it('is off in a new project of a group that has them off', async () => {
+    const { owner, client, top, low } = await scene();
+    const create = async (more = {}) =>
+      (await client.post('/projects', { name: path(), namespace_id: low.id, ...more })).body.shared_runners_enabled;
+    expect(await create()).toBe(true);
+    await set(owner, low, OVERRIDABLE);
+    expect([await create(), await create({ shared_runners_enabled: true })]).toEqual([false, true]);
+    await set(owner, top, NONE);
+    expect([await create(), await create({ shared_runners_enabled: false })]).toEqual([false, false]);
+  });
+
+  it('is turned off in a project that moves or is forked into such a group', async () => {
+    const { owner, client, low } = await strictScene();
+    const project = await app().make.project({}, owner);
+    const named = path();
+    const forked = await client.post(`/projects/${project.id}/fork`, {
+      namespace_id: low.id,
+      path: named,
+      name: named,
+    });
+    expect(forked.body).toMatchObject({ namespace: { id: low.id }, shared_runners_enabled: false });
+    const moved = await client.put(`/projects/${project.id}/transfer`, { namespace: low.id });
+    expect(moved).toMatchObject({ status: 200, body: { shared_runners_enabled: false } });
+    await app().settle();
+    const { payload } = await app()
+      .hub.services.db.selectFrom('events')
+      .select('payload')
+      .where('kind', '=', 'project.transferred')
+      .where('subject_id', '=', project.id)
+      .executeTakeFirstOrThrow();
+    expect(payload).toMatchObject({ changes: { shared_runners_enabled: { current: false } } });
+    // It stays off where it could be on, and can be turned on again.
+    const elsewhere = await app().make.group({}, owner);
+    const back = await client.put(`/projects/${project.id}/transfer`, { namespace: elsewhere.id });
+    expect(back.body.shared_runners_enabled).toBe(false);
+    const again = await client.put(`/projects/${project.id}`, { shared_runners_enabled: true });
+    expect(again.body.shared_runners_enabled).toBe(true);
+  });
+
+  it('is off in an import, which cannot ask for it either', async () => {
+    const { owner, client, middle } = await strictScene();
+    const archive = await packProject({}, { 'tree/project.json': JSON.stringify({ shared_runners_enabled: true }) });
+    const override = { 'override_params[shared_runners_enabled]': 'true' };
+    const into = { namespace: middle.full_path, path: path() };
+    expect(await importArchive(app(), owner, archive, { ...into, ...override })).toMatchObject(refused);
+    const { id } = await runImport(app(), owner, archive, into);
+    expect((await client.get(`/projects/${id}`)).body).toMatchObject({
+      import_status: 'finished',
+      shared_runners_enabled: false,
+    });
   });
 });

@@ -350,10 +350,11 @@ describe('matching', () => {
     const forbid = (shared_runners_setting: string) =>
       first.owner.put(`/groups/${first.group.id}`, { shared_runners_setting });
     await forbid('disabled_and_unoverridable');
-    await first.owner.put(first.path, { shared_runners_enabled: true });
+    expect((await first.owner.put(first.path, { shared_runners_enabled: true })).status).toBe(400);
     protocol.lastUpdate = '';
     expect(await protocol.request()).toBeNull();
     await forbid('disabled_and_overridable');
+    expect((await first.owner.put(first.path, { shared_runners_enabled: true })).status).toBe(200);
     protocol.lastUpdate = '';
     expect((await protocol.request())?.job_info).toMatchObject({ project_id: first.project.id });
   });

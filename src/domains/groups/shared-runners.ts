@@ -20,6 +20,23 @@ export const requireAllowedBelow = (parent: Row | null, setting: SharedRunnersSe
   throw invalid({ shared_runners_setting: [`cannot be enabled because ${reason}`] });
 };
 
+/** Whether projects of the namespace can use the runners of the instance. */
+const mayUse = (place: Row): boolean => place.shared_runners_setting !== 'disabled_and_unoverridable';
+
+/** @throws DomainError `invalid` if a project of the namespace is to use the runners that its group keeps from it */
+export const requireRunnersAllowed = (place: Row, wanted: boolean | undefined): void => {
+  if (wanted === true && !mayUse(place))
+    throw invalid({ shared_runners_enabled: ['cannot be enabled because parent group does not allow it'] });
+};
+
+/** Returns a value that nobody asked for explicitly, or `false` where the group keeps its projects from the runners. */
+export const withinGroup = <T extends boolean | undefined>(place: Row, enabled: T): T | false =>
+  mayUse(place) && enabled;
+
+/** Returns whether a new project of the namespace uses the runners, if nobody says so. */
+export const enabledByDefault = (place: Row, settings: { readonly shared_runners_enabled: boolean }): boolean =>
+  place.shared_runners_setting === 'enabled' && settings.shared_runners_enabled;
+
 const STRICTNESS: Readonly<Record<string, number>> = {
   enabled: 0,
   disabled_and_overridable: 1,

@@ -4,6 +4,7 @@ import { type Visibility, visibilityLevel } from '#domains/access/model.ts';
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
+import { enabledByDefault, requireRunnersAllowed } from '#domains/groups/shared-runners.ts';
 import { lockNamespace, type TreePosition } from '#domains/groups/tree.ts';
 import { getSettings } from '#domains/settings/queries.ts';
 import { removeAvatar, storeAvatar } from '#domains/users/avatar.ts';
@@ -76,7 +77,7 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   const { name, path } = nameAndPath(input);
   const visibility_level = await allowedVisibility(ctx, namespace, input.visibility ?? null);
   const default_branch = input.default_branch || (await initialBranch(ctx, namespace));
-  const shared_runners_enabled = input.shared_runners_enabled ?? (await getSettings(ctx)).shared_runners_enabled;
+  const settings = await getSettings(ctx);
   checkBranchName(default_branch);
   checkStorage(ctx, input.repository_storage);
   requireArtifactsLimit(ctx, input);
@@ -84,7 +85,9 @@ export const createProject = async (ctx: Context, input: NewProject): Promise<Pr
   const avatar_key = input.avatar ? await storeAvatar(ctx, input.avatar) : null;
   const source = await sourceOf(ctx, input);
   return withNewRepository(ctx, async (tx, init) => {
-    await lockPlaceFor(tx, namespace, 'create_projects');
+    const place = await lockPlaceFor(tx, namespace, 'create_projects');
+    requireRunnersAllowed(place, input.shared_runners_enabled);
+    const shared_runners_enabled = input.shared_runners_enabled ?? enabledByDefault(place, settings);
     await checkLimit(tx, namespace);
     const { id, disk_path } = await insertProject(tx, {
       namespace,
@@ -171,6 +174,7 @@ const wantedColumns = async (
   input: ProjectChanges,
   { given, before, place, level, avatar_key }: Updating,
 ): Promise<Record<string, unknown>> => {
+  requireRunnersAllowed(place, input.shared_runners_enabled);
   const wanted: Record<string, unknown> = { ...columnsOf(settingsOf(tx, before, input)) };
   if (avatar_key !== undefined) wanted.avatar_key = avatar_key;
   if (input.name !== undefined) wanted.name = input.name;

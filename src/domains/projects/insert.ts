@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { type Visibility, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { withinGroup } from '#domains/groups/shared-runners.ts';
 import { lockNamespace, lockPath, requireUnmarked } from '#domains/groups/tree.ts';
 import { highestUnrestricted, requireUnrestricted } from '#domains/groups/visibility.ts';
 import { getSettings } from '#domains/settings/queries.ts';
@@ -61,6 +62,7 @@ export const insertProject = async (tx: Tx, project: ProjectInsert): Promise<{ i
     .insertInto('projects')
     .values({
       ...columnsOf(project.attributes),
+      shared_runners_enabled: withinGroup(place, project.attributes.shared_runners_enabled),
       id,
       disk_path,
       namespace_id: namespace.id,

@@ -3,11 +3,12 @@ import { visibilityName } from '#domains/access/model.ts';
 import { afterProjectsMoved } from '#domains/groups/moving.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import { getNamespace, type NamespaceRow } from '#domains/groups/queries.ts';
+import { withinGroup } from '#domains/groups/shared-runners.ts';
 import { lockNamespace, requireUnmarked } from '#domains/groups/tree.ts';
 import type { Context } from '#platform/context.ts';
 import { conflict, forbidden, invalid, notFound } from '#platform/errors.ts';
 import type { IdOrPath } from '#platform/id-or-path.ts';
-import { visibleChanges } from './changes.ts';
+import { differences, visibleChanges } from './changes.ts';
 import { checkLimit, payloadOf, redirect } from './commands.ts';
 import { projectTransferred } from './events.ts';
 import { allowedVisibility, asTaken, checkFree } from './insert.ts';
@@ -18,7 +19,8 @@ import { getProject } from './queries.ts';
 
 /**
  * Moves a project into another namespace: a group where the caller may create projects, or their own namespace.
- * Requires an owner of the project. The old path redirects to the project.
+ * Requires an owner of the project. The old path redirects to the project. If the group keeps its projects from the
+ * runners of the instance, the project no longer uses them.
  *
  * @throws DomainError `not_found` (Namespace), `forbidden`, `invalid` if it is already there, if its name or path is
  *   taken, or if it is more visible than the group or the instance allows
@@ -43,9 +45,10 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
     await checkLimit(tx, namespace);
     const full_path = `${place.full_path}/${before.path}`;
     await checkFree(tx, { id: before.id, namespace_id: place.id, name: before.name, full_path });
+    const shared_runners_enabled = withinGroup(place, before.shared_runners_enabled);
     await tx.db
       .updateTable('projects')
-      .set({ namespace_id: place.id, full_path, updated_at: sql`now()` })
+      .set({ namespace_id: place.id, full_path, shared_runners_enabled, updated_at: sql`now()` })
       .where('id', '=', before.id)
       .execute()
       .catch(asTaken);
@@ -57,7 +60,7 @@ export const transferProject = async (ctx: Context, given: ProjectRow, target: I
       subject: { type: 'Project', id: after.id },
       payload: {
         ...(await payloadOf(tx, after)),
-        changes: visibleChanges({ full_path: { previous: before.full_path, current: after.full_path } }, before, after),
+        changes: visibleChanges(differences(before, { full_path, shared_runners_enabled }), before, after),
       },
     });
     return after;

@@ -2,6 +2,7 @@ import { MAINTAINER } from '#domains/access/model.ts';
 import { lockPlaceFor } from '#domains/groups/locks.ts';
 import { requireGroupAbility } from '#domains/groups/policy.ts';
 import type { NamespaceRow } from '#domains/groups/queries.ts';
+import { requireRunnersAllowed } from '#domains/groups/shared-runners.ts';
 import { readAttributes } from '#domains/projects/attributes.ts';
 import { checkLimit, checkStorage, payloadOf, targetNamespace } from '#domains/projects/commands.ts';
 import { requireDeletionRight } from '#domains/projects/deletion.ts';
@@ -136,6 +137,7 @@ export const checkImport = async (ctx: Context, options: ImportOptions): Promise
     repository_storage,
     ...overrides
   } = readOverrides(options.override_params ?? {});
+  requireRunnersAllowed(namespace, overrides.shared_runners_enabled);
   const { overwrite = false } = options;
   const path = pathWithin(namespace, options.path);
   if (newPath !== undefined && newPath !== path) throw invalid({ path: ['differs from the path of the import'] });

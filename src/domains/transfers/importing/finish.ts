@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { PUBLIC, visibilityLevel, visibilityName } from '#domains/access/model.ts';
 import { importApprovalSettings } from '#domains/approvals/archive.ts';
 import { importErrorTracking } from '#domains/error-tracking/archive.ts';
+import { withinGroup } from '#domains/groups/shared-runners.ts';
 import { lockNamespace, type TreePosition } from '#domains/groups/tree.ts';
 import { recountOpenIssues } from '#domains/issues/commands.ts';
 import { attributesFromArchive } from '#domains/projects/archive.ts';
@@ -66,7 +67,12 @@ export const finishImport = async (
       const asImporter = tx.as(importer);
       const replaced = await findReplaced(asImporter, row);
       const ceiling = replaced === null ? PUBLIC : await visibilityLimit(asImporter, replaced);
-      const invalid = await applySettings(asImporter, done, project, { archive: archive.project, settings, ceiling });
+      const invalid = await applySettings(asImporter, done, project, {
+        archive: archive.project,
+        settings,
+        ceiling,
+        place,
+      });
       for (const [file, failure] of [...problems, ...invalid]) await recordFailures(tx, project.id, file, [failure]);
       await applyFurther(tx, project.id, further);
       await recordLeftOut(tx, project.id, archive);
@@ -150,6 +156,7 @@ interface Applied {
   readonly settings: ProjectAttributes;
   /** The highest visibility that the project may have. */
   readonly ceiling: number;
+  readonly place: TreePosition;
 }
 
 /** Returns the values that were left out. */
@@ -157,9 +164,10 @@ const applySettings = async (
   tx: Tx,
   row: ImportRow,
   project: ProjectRow,
-  { archive: line, settings, ceiling }: Applied,
+  { archive: line, settings, ceiling, place }: Applied,
 ): Promise<readonly Problem[]> => {
   const overrides = overridesOf(row);
+  const attributes = { ...settings, ...projectAttributes.parse(overrides) };
   const container_expiration_policy =
     nextPolicy(
       tx.clock.now(),
@@ -177,7 +185,9 @@ const applySettings = async (
   await tx.db
     .updateTable('projects')
     .set({
-      ...columnsOf({ ...settings, ...projectAttributes.parse(overrides), container_expiration_policy }),
+      ...columnsOf({ ...attributes, container_expiration_policy }),
+      // Archives from elsewhere do not know the group, which may also have become stricter since the import began.
+      shared_runners_enabled: withinGroup(place, attributes.shared_runners_enabled),
       visibility_level,
       visibility_ceiling: ceiling,
       // The owner may have archived the project while the import ran.
