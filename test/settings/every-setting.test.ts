@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSchema } from 'graphql';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { settingsNaming } from '#domains/settings/named-records.ts';
 import { factsOf } from '#domains/settings/registry/define.ts';
 import { aliases, type SettingName, secretNames, settingNames, settingsSchema } from '#domains/settings/registry.ts';
 import { SECRET_MASK } from '#domains/settings/secrets.ts';
@@ -43,12 +44,15 @@ const boundsOf = (name: SettingName): readonly [number, number] => {
   if (!(type instanceof z.ZodNumber) || type.minValue === null || type.maxValue === null) throw new Error(name);
   return [type.minValue, type.maxValue];
 };
+/** Settings that hold the id of a record, with two of those that exist. */
+const named = { group: settingsNaming('group'), project: settingsNaming('project') };
+const existing: Record<string, readonly [number, number]> = {};
 const ABOVE = new Set(settingNames.filter((name) => factsOf(settingsSchema.shape[name]).above !== undefined));
 const isSecret = (name: string) => secretNames.some((secret) => secret === name);
 
 /** Returns two good values. */
 const good = (name: SettingName): readonly [unknown, unknown] => {
-  const row = GOOD[name];
+  const row = existing[name] ?? GOOD[name];
   if (row) return row;
   const type = typeOf(name);
   const usual: unknown = settingsSchema.shape[name].parse(undefined);
@@ -93,6 +97,16 @@ const refused = async (values: Values) => {
   return body;
 };
 
+beforeAll(async () => {
+  const { make } = app();
+  const [groups, projects] = [
+    [await make.group(), await make.group()] as const,
+    [await make.project(), await make.project()] as const,
+  ];
+  for (const name of named.group) existing[name] = [groups[0].id, groups[1].id];
+  for (const name of named.project) existing[name] = [projects[0].id, projects[1].id];
+});
+
 beforeEach(async () => {
   const { db } = app().hub.services;
   await db.updateTable('application_settings').set({ attributes: '{}' }).execute();
@@ -132,7 +146,7 @@ describe('every setting', () => {
 
   it('takes its least and its largest number, and null if it may be unset', async () => {
     for (const at of [0, 1] as const) {
-      const values = Object.fromEntries(integers.map((name) => [name, boundsOf(name)[at]]));
+      const values = Object.fromEntries(integers.map((name) => [name, (existing[name] ?? boundsOf(name))[at]]));
       expect(await admin().put(PATH, values)).toMatchObject({ status: 200, body: values });
     }
     const unset = Object.fromEntries(settingNames.filter(isNullable).map((name) => [name, null]));
@@ -281,6 +295,36 @@ describe('every setting', () => {
     expect(await refused({ admin_notification_email: 'nobody' })).toEqual({
       message: { admin_notification_email: ['is not an email address'] },
     });
+  });
+
+  it('that names a group or a project is refused unless there is one, and changes nothing', async () => {
+    const { db } = app().hub.services;
+    const { id: personal } = await db
+      .selectFrom('namespaces')
+      .select('id')
+      .where('kind', '=', 'user')
+      .limit(1)
+      .executeTakeFirstOrThrow();
+    for (const [names, kind, id] of [
+      [named.group, 'group', 2_147_483_647],
+      [named.group, 'group', personal],
+      [named.project, 'project', 2_147_483_647],
+    ] as const) {
+      const values = mapped(names, id);
+      expect(await refused({ ...values, max_export_size: 5 })).toEqual({
+        message: mapped(names, [`must be an existing ${kind}`]),
+      });
+      const mutation = `mutation ($i: ApplicationSettingsUpdateInput!) { applicationSettingsUpdate(input: $i) { errors } }`;
+      const input = Object.fromEntries(names.map((name) => [camelCase(name), id]));
+      const { data } = await admin().graphql(mutation, { i: input });
+      expect(data.applicationSettingsUpdate.errors).toEqual(
+        names.map(
+          (name) => `${name[0]?.toUpperCase()}${name.slice(1).replaceAll('_', ' ')} must be an existing ${kind}`,
+        ),
+      );
+      const stranger = app().as(await app().make.user());
+      expect((await stranger.put(PATH, values)).status).toBe(403);
+    }
   });
 
   it('that is a list may be sent as text', async () => {

@@ -307,6 +307,43 @@ describe('a stored value that is not valid any more', () => {
   });
 });
 
+describe('the group of the performance bar', () => {
+  const NAME = 'performance_bar_allowed_group_id';
+  const shown = async () => (await admin().get(PATH)).body[NAME];
+  const set = (values: Record<string, unknown>) => admin().put(PATH, values);
+
+  it('is unset when it is deleted, by itself, with the group above or with its owner', async () => {
+    await set({ deletion_adjourned_period: 0 });
+    const user = await app().make.user();
+    const [alone, above, own] = [await app().make.group(), await app().make.group(), await app().make.group({}, user)];
+    const below = await app().make.group({ parent_id: above.id });
+    for (const [group, path] of [
+      [alone, `/groups/${alone.id}`],
+      [below, `/groups/${above.id}`],
+      [own, `/users/${user.id}?hard_delete=true`],
+    ] as const) {
+      expect((await set({ [NAME]: group.id })).body[NAME]).toBe(group.id);
+      await admin().delete(`/groups/${(await app().make.group()).id}`);
+      await app().settle();
+      expect(await shown()).toBe(group.id);
+      expect((await admin().delete(path)).status).toBeLessThan(300);
+      await app().settle();
+      expect(await shown()).toBeNull();
+    }
+    const { data } = await admin().graphql('{ applicationSettingsChanges(first: 1) { nodes { changed } } }');
+    expect(data.applicationSettingsChanges.nodes).toEqual([{ changed: [NAME] }]);
+    await set({ deletion_adjourned_period: 7 });
+  });
+
+  it('stays while the group is only marked for deletion', async () => {
+    const group = await app().make.group();
+    await set({ [NAME]: group.id });
+    expect((await admin().delete(`/groups/${group.id}`)).status).toBe(202);
+    expect(await shown()).toBe(group.id);
+    await set({ [NAME]: null });
+  });
+});
+
 describe('the project of file templates', () => {
   const NAME = 'file_template_project_id';
   const shown = async () => (await admin().get(PATH)).body[NAME];

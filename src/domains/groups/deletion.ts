@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { refreshAccess } from '#domains/access/commands.ts';
 import { getSettings } from '#domains/settings/queries.ts';
+import { unsetRecords } from '#domains/settings/removed-records.ts';
 import { removeAvatar } from '#domains/users/avatar.ts';
 import { beforeProjectsAreDeleted } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -132,6 +133,7 @@ const removeTree = async (tx: Tx, id: number): Promise<void> => {
   const removed = groups.find((group) => group.id === id);
   if (!removed) throw notFound('Group');
   const projects = await beforeProjectsAreDeleted(tx, ids);
+  await unsetRecords(tx, 'group', ids);
   // Members of the removed groups lose access to everything that was shared with these groups.
   const sharing = await tx.db
     .selectFrom('namespace_shares')

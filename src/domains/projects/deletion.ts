@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { getSettings } from '#domains/settings/queries.ts';
-import { unsetProjects } from '#domains/settings/removed-projects.ts';
+import { unsetRecords } from '#domains/settings/removed-records.ts';
 import type { RemovedProject } from '#domains/users/removal.ts';
 import type { Context, Tx } from '#platform/context.ts';
 import { badRequest, forbidden, notFound, requireUnchanged } from '#platform/errors.ts';
@@ -149,7 +149,7 @@ const remove = async (tx: Tx, project: ProjectRow): Promise<void> => {
 /** Ends what other projects and the settings have to do with these projects. */
 const leaveOthers = async (tx: Tx, projectIds: readonly number[]): Promise<void> => {
   await beforeMergeRequestsAreDeleted(tx, projectIds);
-  await unsetProjects(tx, projectIds);
+  await unsetRecords(tx, 'project', projectIds);
 };
 
 const PROJECTS_PER_JOB = 1_000;

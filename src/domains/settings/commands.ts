@@ -5,6 +5,7 @@ import { badRequest, forbidden, requireValid } from '#platform/errors.ts';
 import { recordChange } from './audit.ts';
 import { checkedChanges } from './changes.ts';
 import { settingsUpdated } from './events.ts';
+import { lockNamedRecords } from './named-records.ts';
 import { attributesOf, forgetSettings, getSettings, type StoredSettings, settingsOf } from './queries.ts';
 import { secretNames, settingNames } from './registry.ts';
 import { sealSetting } from './secrets.ts';
@@ -23,6 +24,7 @@ export const updateSettings = async (
 ): Promise<StoredSettings> => {
   if (!ctx.actor.isAdmin) throw forbidden();
   await ctx.transaction(async (tx) => {
+    const unknown = await lockNamedRecords(tx, checkedChanges(given, await getSettings(tx)).changes);
     const row = await tx.db
       .selectFrom('application_settings')
       .select('attributes')
@@ -31,7 +33,7 @@ export const updateSettings = async (
     const present = settingsOf(attributesOf(row));
     const { known, changes, problems } = checkedChanges(given, present);
     if (!known) throw badRequest('at least one known setting must be provided');
-    requireValid(problems);
+    requireValid({ ...unknown, ...problems });
     const values: Record<string, unknown> = { ...changes };
     for (const name of secretNames) {
       const secret = changes[name];

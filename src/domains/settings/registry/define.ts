@@ -10,6 +10,8 @@ export interface SettingFacts {
   readonly withoutEffect?: true;
   /** EncodedJson only: encrypted in the database, and shown as set or not. */
   readonly secret?: true;
+  /** The number is the id of such a record, which must exist. The setting is unset when the record is deleted. */
+  readonly names?: NamedKind;
   /** For a switch: these settings must have a value while it is on. */
   readonly requires?: readonly string[];
   /** For a number: it must be larger than that of this setting. */
@@ -21,6 +23,8 @@ export interface SettingFacts {
   /** Other forms of the same value, by name. They are accepted, and shown beside the setting. */
   readonly otherForms?: Readonly<Record<string, OtherForm>>;
 }
+
+export type NamedKind = 'group' | 'project';
 
 /** A setting under another name and in another form, such as a list as text. */
 export interface OtherForm {
@@ -59,6 +63,10 @@ export const whole = (min: number, max: number, usual: number, description: stri
 /** A whole number from `min` to `max`, or null. */
 export const wholeOrNull = (min: number, max: number, description: string, given?: SettingFacts) =>
   setting(z.int().min(min).max(max).nullable().default(null), description, given);
+
+/** The id of a record that exists, or null. */
+export const idOrNull = (names: NamedKind, description: string, given?: SettingFacts) =>
+  wholeOrNull(1, 2_147_483_647, description, { ...given, names });
 
 /** Text that Postgres can store: without NUL and lone surrogates. */
 export const storable = (max: number) => z.string().max(max).refine(isStorable, 'is invalid');

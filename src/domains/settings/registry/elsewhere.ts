@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, type SettingFacts, setting, whole, wholeOrNull, words } from './define.ts';
+import { flag, idOrNull, type SettingFacts, setting, whole, words } from './define.ts';
 import { httpUrl, networks } from './values.ts';
 
 const withoutEffect = { withoutEffect: true } as const satisfies SettingFacts;
@@ -92,9 +92,8 @@ export const elsewhere = {
     'Factor for the intervals in which pages ask for news.',
     withoutEffect,
   ),
-  performance_bar_allowed_group_id: wholeOrNull(
-    1,
-    2_147_483_647,
+  performance_bar_allowed_group_id: idOrNull(
+    'group',
     'The group whose members see the performance bar.',
     withoutEffect,
   ),

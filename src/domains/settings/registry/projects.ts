@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { VISIBILITIES } from '#domains/access/model.ts';
 import { validRefName } from '#platform/git/ref-names.ts';
 import { protectionDefaults, protectionLevel, protectionOfLevel } from '../protection.ts';
-import { flag, setting, whole, wholeOrNull } from './define.ts';
+import { flag, idOrNull, setting, whole } from './define.ts';
 
 /** Visibility, creation and deletion of projects and groups. */
 export const projects = {
@@ -84,10 +84,7 @@ export const projects = {
     1,
     'Months of inactivity after which the Owners of a project are warned that it will be deleted.',
   ),
-  file_template_project_id: wholeOrNull(
-    1,
-    2_147_483_647,
-    'The project whose files are templates of new files in all projects.',
-    { withoutEffect: true },
-  ),
+  file_template_project_id: idOrNull('project', 'The project whose files are templates of new files in all projects.', {
+    withoutEffect: true,
+  }),
 };
