@@ -12,6 +12,7 @@ import { forgetSettings } from '#domains/settings/queries.ts';
 import { requireSecretKey } from '#domains/settings/secret-key.ts';
 import { type SeededAdministrator, seedAdministrator } from '#domains/tokens/seed.ts';
 import { Caches } from '#platform/cache.ts';
+import { Answers } from '#platform/caller/answers.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { type Config, ConfigError } from '#platform/config/config.ts';
 import { type Services, systemActor } from '#platform/context.ts';
@@ -116,6 +117,7 @@ export const startHub = async ({
       config,
       pool,
       http,
+      answers: new Answers(),
       clock,
       log,
       urls,

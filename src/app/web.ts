@@ -129,6 +129,7 @@ const graphqlMount =
       signal: caller.signal,
     });
     await mountGraphql(fastify, {
+      answers: services.answers,
       schema,
       contextOf: async (caller) => {
         const { ip, setHeader } = caller;

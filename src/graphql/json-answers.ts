@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ExecutionResult } from 'graphql';
+import type { Answers } from '#platform/caller/answers.ts';
 import type { Context } from '#platform/context.ts';
 import { type Engine, Refused } from './engine.ts';
 import { answerTooLong, LIMITS } from './limits.ts';
@@ -11,9 +12,18 @@ const RESPONSE_TYPE = 'application/graphql-response+json';
 
 type Sent = ReturnType<typeof readBody>;
 
-/** Answers GET requests and JSON requests, which nearly all requests are. Behaves as Yoga does. */
+interface Answering {
+  readonly engine: Engine;
+  readonly answers: Answers;
+}
+
+/**
+ * Answers GET requests and JSON requests, which nearly all requests are. Behaves as Yoga does.
+ *
+ * @throws DomainError `too_many_requests` or `unavailable` if too many answers are being made or sent
+ */
 export const answerJson = async (
-  engine: Engine,
+  { engine, answers }: Answering,
   ctx: Context,
   { headers, method }: FastifyRequest,
   reply: FastifyReply,
@@ -23,27 +33,34 @@ export const answerJson = async (
   if (type === null) return answer(reply, 406, [`The answer can be application/json or ${RESPONSE_TYPE}`]);
   reply.type(`${type}; charset=utf-8`);
   if (Array.isArray(params)) {
-    const results: string[] = [];
-    let length = 0;
-    // Runs in order: a query after a mutation sees its effect.
-    for (const each of params) {
-      // Yields between operations, because each may use the limits of a whole request.
-      await setImmediate();
-      const result = each instanceof Refused ? each : await engine.execute(ctx, each);
-      const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
-      const isTooLong = length + text.length > LIMITS.answerLength;
-      if (!isTooLong) length += text.length;
-      results.push(isTooLong ? JSON.stringify({ errors: [answerTooLong()], data: null }) : text);
-    }
-    return reply.code(200).send(`[${results.join(',')}]`);
+    return sendText(answers, reply, 200, await answers.inTurn(ctx.signal, () => batch(engine, ctx, params)));
   }
-  const readOnly = method !== 'POST';
-  return sendResult(reply, type, params instanceof Refused ? params : await engine.execute(ctx, params, { readOnly }));
+  if (params instanceof Refused) return sendResult(answers, reply, type, params);
+  const execute = async () => textOf(await engine.execute(ctx, params, { readOnly: method !== 'POST' }));
+  // A mutation answers with little, and may take long.
+  if (engine.operationOf(params) === 'mutation') return sendResult(answers, reply, type, await execute());
+  return sendResult(answers, reply, type, await answers.inTurn(ctx.signal, execute));
+};
+
+/** Runs the operations of a batch in their order: a query after a mutation sees its effect. Returns the answer. */
+const batch = async (engine: Engine, ctx: Context, params: Extract<Sent, readonly unknown[]>): Promise<string> => {
+  const results: string[] = [];
+  let length = 0;
+  for (const each of params) {
+    // Yields between operations, because each may use the limits of a whole request.
+    await setImmediate();
+    const result = each instanceof Refused ? each : await engine.execute(ctx, each);
+    const text = JSON.stringify(result instanceof Refused ? { errors: result.errors } : result);
+    const isTooLong = length + text.length > LIMITS.answerLength;
+    if (!isTooLong) length += text.length;
+    results.push(isTooLong ? JSON.stringify({ errors: [answerTooLong()], data: null }) : text);
+  }
+  return `[${results.join(',')}]`;
 };
 
 /** Answers a single query for an assumed caller. Returns false if the caller must be authenticated first. */
 export const answerAssumed = async (
-  engine: Engine,
+  { engine, answers }: Answering,
   ctx: Context,
   { headers }: FastifyRequest,
   reply: FastifyReply,
@@ -51,15 +68,27 @@ export const answerAssumed = async (
 ): Promise<boolean> => {
   const type = responseType(headers.accept);
   if (type === null || params instanceof Refused || Array.isArray(params) || !engine.isRead(params)) return false;
-  const result = await ctx.callerCheck?.during(ctx.services.pool, () => engine.execute(ctx, params));
-  if (result) sendResult(reply.type(`${type}; charset=utf-8`), type, result);
-  return Boolean(result);
+  const result = await ctx.callerCheck?.during(ctx.services.pool, () =>
+    answers.inTurn(ctx.signal, async () => textOf(await engine.execute(ctx, params))),
+  );
+  if (!result) return false;
+  sendResult(answers, reply.type(`${type}; charset=utf-8`), type, result);
+  return true;
 };
 
-const sendResult = (reply: FastifyReply, type: string, result: ExecutionResult | Refused): FastifyReply => {
-  if (!(result instanceof Refused)) return reply.code(200).send(toJsonText(result));
+const textOf = (result: ExecutionResult | Refused): string | Refused =>
+  result instanceof Refused ? result : toJsonText(result);
+
+const sendResult = (answers: Answers, reply: FastifyReply, type: string, result: string | Refused): FastifyReply => {
+  if (!(result instanceof Refused)) return sendText(answers, reply, 200, result);
   const status = result.status ?? (type === RESPONSE_TYPE ? 400 : 200);
-  return reply.code(status).send(JSON.stringify({ errors: result.errors }));
+  return sendText(answers, reply, status, JSON.stringify({ errors: result.errors }));
+};
+
+/** @throws DomainError as `Answers.hold` */
+const sendText = (answers: Answers, reply: FastifyReply, status: number, text: string): FastifyReply => {
+  answers.hold(reply.raw, reply.request.ip, text.length);
+  return reply.code(status).send(text);
 };
 
 /** Returns the first supported type of the Accept header, and JSON for wildcards. Null when no type is supported. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { CloseCode, MessageType, type Server as Protocol, parseMessage } from 'graphql-ws';
 import { WebSocket } from 'ws';
-import type { Arrival } from '#platform/caller/arriving.ts';
+import type { Hold } from '#platform/caller/held-bytes.ts';
 import type { Logger } from '#platform/log.ts';
 import { checkJson, JsonLimitError } from '#platform/values/json.ts';
 import { LIMITS } from './limits.ts';
@@ -44,7 +44,7 @@ export const serveSocket = (
     protocol,
     log,
   }: Pick<SocketExtra, 'request' | 'seat'> & {
-    readonly arrival: Arrival;
+    readonly arrival: Hold;
     readonly protocol: Protocol<SocketExtra>;
     readonly log: Logger;
   },
@@ -161,14 +161,14 @@ const refuseJson = (text: string): string | null => {
 
 /** A message that is still arriving. Messages that arrive in one chunk are not counted. */
 class Unfinished {
-  readonly #arrival: Arrival;
+  readonly #arrival: Hold;
   #bytes = 0;
   #since = 0;
   /** Bytes of control frames in the current chunk. */
   #ofOthers = 0;
   #sawEnd = false;
 
-  constructor(arrival: Arrival) {
+  constructor(arrival: Hold) {
     this.#arrival = arrival;
   }
 

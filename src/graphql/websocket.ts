@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
 import { CloseCode, type ConnectionInitMessage, handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Arriving } from '#platform/caller/arriving.ts';
 import { forRequest, nameCaller } from '#platform/caller/caller.ts';
+import type { HeldBytes } from '#platform/caller/held-bytes.ts';
 import type { Context } from '#platform/context.ts';
 import type { Logger } from '#platform/log.ts';
 import { splitTarget } from '#platform/urls.ts';
@@ -24,7 +24,7 @@ export interface WebsocketOptions {
   readonly engine: Engine;
   readonly hub: LiveHub;
   readonly bounds: LiveBounds;
-  readonly arriving: Arriving;
+  readonly arriving: HeldBytes;
   readonly contextOf: ContextOf;
   /** Returns the client's address, without our own proxies. */
   readonly addressOf: (request: IncomingMessage) => string;

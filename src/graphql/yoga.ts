@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GraphQLError, type GraphQLSchema, type OperationTypeNode } from 'graphql';
 import type { Plugin } from 'graphql-yoga';
 import type { Caches } from '#platform/cache.ts';
-import { type Arrival, Arriving } from '#platform/caller/arriving.ts';
+import type { Answers } from '#platform/caller/answers.ts';
+import { HeldBytes, type Hold } from '#platform/caller/held-bytes.ts';
 import { drainBody } from '#platform/concurrency/drain.ts';
 import type { Actor, Context } from '#platform/context.ts';
 import type { EventFeed } from '#platform/event-log/feed.ts';
@@ -28,6 +29,8 @@ const RETRY_AFTER_SECONDS = 30;
 const EXPLORER_PATH = '/-/graphql-explorer';
 
 export interface GraphqlOptions {
+  /** Limits what is answered at a time. */
+  readonly answers: Answers;
   readonly schema: GraphQLSchema;
   /** Authenticates a caller; see caller.ts for what it may throw. */
   readonly contextOf: ContextOf;
@@ -68,7 +71,7 @@ export interface GraphqlMount {
  */
 export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOptions): Promise<GraphqlMount> => {
   const engine = new Engine(options.schema, options.caches, options.countDeprecated);
-  const { log, contextOf, graphiqlEnabled } = options;
+  const { log, contextOf, graphiqlEnabled, answers } = options;
   const hub = new LiveHub({
     engine,
     feed: options.feed,
@@ -81,7 +84,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
   });
   const streams = new EventStreams();
   const bounds = new LiveBounds(options.limits);
-  const arriving = new Arriving({ bytesPerAddress: 8 * MIB, bytesInAll: 32 * MIB });
+  const arriving = new HeldBytes({ bytesPerAddress: 8 * MIB, bytesInAll: 32 * MIB });
   let yoga: ReturnType<typeof yogaOver> | undefined;
 
   await fastify.register(async (scope) => {
@@ -117,12 +120,11 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
         let ctx: Context;
         try {
           const assumed = isJson && !isStream ? await options.assume?.(caller) : null;
-          if (isJson && assumed && (await answerAssumed(engine, assumed, request, reply, read()))) return reply;
+          if (isJson && assumed && (await answerAssumed({ engine, answers }, assumed, request, reply, read())))
+            return reply;
           ctx = await contextOf(caller);
         } catch (error) {
-          const { status, message, retryAfterSeconds } = rejectionOf(error);
-          if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
-          return answer(reply, status, [message]);
+          return reject(reply, error);
         }
 
         if (isStream) {
@@ -151,7 +153,13 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           }
           return reply;
         }
-        if (isJson || body === null) return answerJson(engine, ctx, request, reply, read());
+        if (isJson || body === null) {
+          try {
+            return await answerJson({ engine, answers }, ctx, request, reply, read());
+          } catch (error) {
+            return reject(reply, error);
+          }
+        }
         // Yoga parses these bodies without limits on their values.
         if (body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
         yoga ??= yogaOver(engine);
@@ -262,6 +270,13 @@ const answerByYoga = async (
 
 const messagesOf = ({ errors }: Refused): string[] => errors.map(({ message }) => message);
 
+/** Answers a refused request. Rethrows unexpected errors. */
+const reject = (reply: FastifyReply, error: unknown): FastifyReply => {
+  const { status, message, retryAfterSeconds } = rejectionOf(error);
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
+  return answer(reply, status, [message]);
+};
+
 const answerTooLarge = (reply: FastifyReply, maxBytes: number): FastifyReply =>
   answer(reply, 413, [`The body exceeds the limit of ${maxBytes} bytes`]);
 
@@ -279,14 +294,13 @@ const eventStreamIn = (accept = ''): 'preferred' | 'accepted' | 'refused' => {
 /** Returns the kind of the operation. Null if the request cannot run, or is a batch. */
 const operationOf = (engine: Engine, params: ReturnType<typeof readBody>): OperationTypeNode | null => {
   if (Array.isArray(params) || params instanceof Refused) return null;
-  const prepared = engine.prepare(params);
-  return prepared instanceof Refused ? null : prepared.operation.operation;
+  return engine.operationOf(params);
 };
 
 /** Returns the body, or the reason why it was not read to the end. */
 const readBytes = async (
   { raw, headers }: FastifyRequest,
-  arrival: Arrival,
+  arrival: Hold,
 ): Promise<Buffer | 'too large' | 'too much'> => {
   if (Number(headers['content-length'] ?? 0) > LIMITS.bodyBytes) return 'too large';
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | 'too large' | 'too much'>();

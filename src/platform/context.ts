@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import type { Caches } from './cache.ts';
+import type { Answers } from './caller/answers.ts';
 import type { CallerCheck } from './caller/caller-check.ts';
 import type { Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
@@ -103,6 +104,7 @@ export interface Services {
   readonly git: Git;
   readonly caches: Caches;
   readonly http: HttpClient;
+  readonly answers: Answers;
   readonly clock: Clock;
   readonly log: Logger;
   /** The URL at which users reach the hub: the configured external URL, or the listening address. No trailing slash. */

@@ -1,6 +1,6 @@
 import { Transform } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
-import { Arriving } from '#platform/caller/arriving.ts';
+import { HeldBytes } from '#platform/caller/held-bytes.ts';
 import { tooManyRequests } from '#platform/errors.ts';
 import { MIB } from '#platform/values/units.ts';
 import { isMultipart, NOBODYS_BODY_BYTES } from './body.ts';
@@ -13,7 +13,7 @@ const RETRY_SECONDS = 5;
  * caller could fill the memory with many bodies that never end. Small bodies are free.
  */
 export const boundArrivingBodies = (scope: FastifyInstance): void => {
-  const arriving = new Arriving(LIMITS);
+  const arriving = new HeldBytes(LIMITS);
   scope.addHook('preParsing', (request, reply, payload, done) => {
     const { headers } = request;
     const isSmall =

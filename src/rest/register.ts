@@ -19,8 +19,8 @@ import {
   openContext,
   readQuery,
 } from './open-context.ts';
-import { forgetHeaders, sendDownload, sendJson, sendNothing } from './respond.ts';
-import type { ApiVersion, Outcome, Route } from './route.ts';
+import { forgetHeaders, sendDownload, sendNothing, sendPayload } from './respond.ts';
+import type { ApiVersion, Download, Outcome, Route } from './route.ts';
 import type { SpooledFile } from './upload.ts';
 import { answerInV5 } from './v5-records.ts';
 import { requireV5, watchedOf } from './v5-requests.ts';
@@ -125,9 +125,16 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
     requireAccess(ctx.actor, route);
     if (request.apiVersion === 5) requireV5(watched, sent);
     const exchange = exchangeOf(request, reply);
-    const outcome = await route.handle(ctx, sent, exchange);
-    if (dependencies.checkResponses) checkOutcome(route, outcome);
-    return { status: exchange.status, outcome: request.apiVersion === 5 ? inV5(route, outcome, services) : outcome };
+    const work = async (): Promise<Answer> => {
+      const outcome = await route.handle(ctx, sent, exchange);
+      if (dependencies.checkResponses) checkOutcome(route, outcome);
+      const { status } = exchange;
+      if ('download' in outcome) return { status, download: outcome.download };
+      if (!('body' in outcome) || status === 204) return { status };
+      const body = request.apiVersion === 5 ? inV5(route, outcome.body, services) : outcome.body;
+      return { status, payload: toJson(body) };
+    };
+    return route.kind === 'list' ? services.answers.inTurn(ctx.signal, work) : work();
   };
   /** Refuses unauthorised callers before their body is read. */
   const admit = noting(async (request, reply) => {
@@ -160,7 +167,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
         if (assumed?.callerCheck) {
           const work = () => handle(assumed, request, reply, sent, isTokenInQuery);
           const answer = await assumed.callerCheck.during(services.pool, work);
-          if (answer) return send(reply, answer.status, answer.outcome);
+          if (answer) return send(reply, answer, services);
           forgetHeaders(reply);
           request.userId = null;
           request.deprecation = null;
@@ -187,8 +194,7 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
             files = form.files;
             Object.assign(sent, form.fields);
           }
-          const { status, outcome } = await handle(ctx, request, reply, sent, isTokenInQuery);
-          return await send(reply, status, outcome);
+          return await send(reply, await handle(ctx, request, reply, sent, isTokenInQuery), services);
         } finally {
           if (files.length > 0) await releaseAll(files);
         }
@@ -198,14 +204,27 @@ const registerRoute = (fastify: FastifyInstance, route: Route, dependencies: Res
 };
 
 /** Makes the answer of version 5. */
-const inV5 = ({ response }: Route, outcome: Outcome, { urls }: Pick<Services, 'urls'>): Outcome =>
-  response && 'body' in outcome ? { body: answerInV5(response, outcome.body, urls.base) } : outcome;
+const inV5 = ({ response }: Route, body: unknown, { urls }: Pick<Services, 'urls'>): unknown =>
+  response ? answerInV5(response, body, urls.base) : body;
 
 const NO_FILES: readonly SpooledFile[] = [];
 
-const send = (reply: FastifyReply, status: number, outcome: Outcome): FastifyReply | Promise<FastifyReply> => {
-  if ('download' in outcome) return sendDownload(reply, status, outcome.download);
-  return 'body' in outcome && status !== 204 ? sendJson(reply, status, outcome.body) : sendNothing(reply, status);
+/** An outcome that is ready to be sent. */
+interface Answer {
+  readonly status: number;
+  readonly payload?: Buffer;
+  readonly download?: Download;
+}
+
+const send = (
+  reply: FastifyReply,
+  { status, payload, download }: Answer,
+  { answers }: Pick<Services, 'answers'>,
+): FastifyReply | Promise<FastifyReply> => {
+  if (download) return sendDownload(reply, status, download);
+  if (!payload) return sendNothing(reply, status);
+  answers.hold(reply.raw, reply.request.ip, payload.length);
+  return sendPayload(reply, status, payload);
 };
 
 const checkOutcome = (route: Route, outcome: Outcome): void => {

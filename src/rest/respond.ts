@@ -14,9 +14,11 @@ const CACHE_CONTROL = 'max-age=0, private, must-revalidate';
 const MAX_ETAG_LENGTH = 256 * 1024;
 
 /** Sends JSON with the headers of v4 (conventions §4). A GET whose response the client already has gets 304. */
-export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply => {
-  // As bytes, because Fastify adds a charset to strings.
-  const payload = toJson(body);
+export const sendJson = (reply: FastifyReply, status: number, body: unknown): FastifyReply =>
+  sendPayload(reply, status, toJson(body));
+
+/** Sends serialised JSON as `sendJson` does. As bytes, because Fastify adds a charset to strings. */
+export const sendPayload = (reply: FastifyReply, status: number, payload: Buffer): FastifyReply => {
   const { method, headers } = reply.request;
   setCommonHeaders(reply);
   if (status === 200 && payload.length <= MAX_ETAG_LENGTH && (method === 'GET' || method === 'HEAD')) {

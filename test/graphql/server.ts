@@ -6,6 +6,7 @@ import { eventCursor, subscriptionField } from '#graphql/subscription.ts';
 import { asksForSocket } from '#graphql/websocket.ts';
 import { mountGraphql } from '#graphql/yoga.ts';
 import { Caches } from '#platform/cache.ts';
+import { Answers } from '#platform/caller/answers.ts';
 import { readConfig } from '#platform/config/config.ts';
 import { type Actor, anonymous } from '#platform/context.ts';
 import { DomainError, invalidToken, notFound } from '#platform/errors.ts';
@@ -144,6 +145,7 @@ export const startServer = async () => {
   // An idle connection that a client opened in advance would otherwise delay the end of a test.
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
   const mount = await mountGraphql(app, {
+    answers: new Answers(),
     schema: builder.toSchema(),
     caches: new Caches(),
     contextOf,

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Caches } from '#platform/cache.ts';
+import { Answers } from '#platform/caller/answers.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { readConfig } from '#platform/config/config.ts';
 import type { Services } from '#platform/context.ts';
@@ -35,6 +36,7 @@ export const createTestServices = async (
     git: createGit({ root: join(dataDir, 'repositories'), log, durable: false }),
     caches: new Caches(),
     http,
+    answers: new Answers(),
     clock,
     log,
     urls: { base: 'http://millrace.test' },

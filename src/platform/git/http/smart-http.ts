@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
+import type { Release } from '../../caller/turns.ts';
 import type { PushVerdict, RefRefusal, RefUpdate, Served, ServeOptions, ServeResult } from '../http.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
-import type { Release } from '../process/bounds.ts';
 import { feed, writable } from '../process/input.ts';
 import type { GitProcess, Runner } from '../process/runner.ts';
 import { streamOf } from '../process/stream.ts';

@@ -1,32 +1,32 @@
 import { networkOf } from './network.ts';
 
-export interface ArrivalLimits {
+export interface HeldBytesLimits {
   readonly bytesPerAddress: number;
   readonly bytesInAll: number;
 }
 
-/** The unfinished bytes of one request or WebSocket. */
-export interface Arrival {
-  /** Counts buffered bytes. Returns false, and counts nothing, when a limit would be exceeded. */
+/** The bytes of one request or WebSocket. */
+export interface Hold {
+  /** Counts further bytes. Returns false, and counts nothing, when a limit would be exceeded. */
   add(bytes: number): boolean;
   /** Releases this many bytes, or all of them. */
   release(bytes?: number): void;
 }
 
 /**
- * Limits the bytes of bodies and messages that are still arriving, per address and in total. Without it, clients could
- * make the hub buffer many nearly complete requests at no cost.
+ * Limits the bytes that are kept in memory for clients, per address and in total: bodies and messages that are still
+ * arriving, and answers that are not sent yet. Without it, clients could make the hub keep many of them at no cost.
  */
-export class Arriving {
+export class HeldBytes {
   readonly #byNetwork = new Map<string, number>();
-  readonly #limits: ArrivalLimits;
+  readonly #limits: HeldBytesLimits;
   #total = 0;
 
-  constructor(limits: ArrivalLimits) {
+  constructor(limits: HeldBytesLimits) {
     this.#limits = limits;
   }
 
-  from(address: string): Arrival {
+  from(address: string): Hold {
     const network = networkOf(address);
     let held = 0;
     const change = (bytes: number): void => {
