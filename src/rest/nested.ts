@@ -49,7 +49,7 @@ export const expandJson = (body: unknown): Parameters => {
   return target;
 };
 
-/** Inserts a value at its bracketed key. Refuses a repeated scalar, and a key that is used as two different types. */
+/** Inserts a value at its bracketed key. Refuses two values for a scalar, and a key that is used as two types. */
 export const insertParameter = (target: Parameters, key: string, value: unknown): void => {
   const open = key.indexOf('[');
   if (open <= 0) {
@@ -101,7 +101,8 @@ const insertParts = (target: Parameters, parts: readonly string[], value: unknow
 
 const assign = (target: Parameters, name: string, value: unknown, key: string): void => {
   if (name === '__proto__') return;
-  if (name in target) throw badParameters(`${printable(key)} is given more than once`);
+  // Java clients write some form fields twice. The same value again is not ambiguous, another value is.
+  if (name in target && target[name] !== value) throw badParameters(`${printable(key)} is given more than once`);
   target[name] = value;
 };
 

@@ -61,6 +61,21 @@ describe('a project hook', () => {
       ).toBe(status);
   });
 
+  it('is created from a form that has a toggle twice, as gitlab4j writes it', async () => {
+    const form = new URLSearchParams({ url: receiver.url, push_events: 'false', deployment_events: 'true' });
+    form.append('deployment_events', 'true');
+    const client = app().as(maintainer);
+    const made = await client.post(at(), form);
+    expect([made.status, made.body]).toMatchObject([201, { push_events: false, deployment_events: true }]);
+    form.append('deployment_events', 'false');
+    expect(await client.put(at(`/${made.body.id}`), form)).toMatchObject({
+      status: 400,
+      body: { error: 'deployment_events is given more than once' },
+    });
+    expect((await client.get(at(`/${made.body.id}`))).body).toEqual({ ...made.body, signing_token: undefined });
+    await client.delete(at(`/${made.body.id}`));
+  });
+
   it('receives only events of its project, which hooks of parent groups receive once as well', async () => {
     const hook = await make({ issues_events: true });
     await root().post(`/groups/${group.id}/hooks`, {

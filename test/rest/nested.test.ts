@@ -11,7 +11,10 @@ describe('parseForm', () => {
     ['a=1&b=', { a: '1', b: '' }],
     ['a', { a: '' }],
     ['a=1+2%2B3', { a: '1 2+3' }],
+    ['a=1&b=2&a=1', { a: '1', b: '2' }],
+    ['a[b]=1&a[b]=1', { a: { b: '1' } }],
     ['a[]=1&a[]=2', { a: ['1', '2'] }],
+    ['a[]=1&a[]=1', { a: ['1', '1'] }],
     ['a%5B%5D=1', { a: ['1'] }],
     ['not[labels]=a&not[milestone]=b', { not: { labels: 'a', milestone: 'b' } }],
     [
@@ -36,6 +39,7 @@ describe('parseForm', () => {
   it.each([
     ['a=1&a=2', 'a is given more than once'],
     ['a[b]=1&a[b]=2', 'a[b] is given more than once'],
+    ['a=1&a=', 'a is given more than once'],
     ['a=1&a[]=2', 'a[] is invalid'],
     ['a[]=1&a[b]=2', 'a[b] is invalid'],
     ['a=%zz', 'the parameters are not properly URL-encoded'],
