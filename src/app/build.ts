@@ -60,12 +60,20 @@ export interface HubOptions {
   readonly crons?: boolean;
   /** False does not wait until repositories and files are on disk. For tests. */
   readonly durable?: boolean;
-  /** The most connections of each pool. Tests need few: opening one is expensive, and each plans its statements anew. */
+  /**
+   * The most connections of each pool, at least two. Tests need few: opening one is expensive, and each plans its
+   * statements anew.
+   */
   readonly connections?: number;
   /** Called right before the first administrator is committed, with generated values that are shown only now. */
   readonly onAdministrator?: (administrator: SeededAdministrator) => void;
 }
 
+/**
+ * Six transactions may hold a connection while they wait for a second one: the dispatch of hooks (one), digests of error
+ * events when they need a new partition (two), and exports that store their progress (three). If all transactions did so,
+ * they could hold the whole pool and wait for each other. All others use their own connection only.
+ */
 const POOL_SIZE = 20;
 const HTTP_CLOSE_TIMEOUT_MS = 4_000;
 

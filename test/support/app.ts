@@ -45,6 +45,8 @@ export interface TestApp {
 
 export interface TestAppOptions {
   readonly clock?: Clock;
+  /** The most connections of each pool, 5 by default. */
+  readonly connections?: number;
   /** Further environment variables of the hub. */
   readonly env?: Readonly<Record<string, string>>;
   /** Excludes the requests from the coverage of parameters, since a sweep sets them all (docs/decisions/0029). */
@@ -52,7 +54,12 @@ export interface TestAppOptions {
 }
 
 /** Starts a whole hub on its own database and a free port. Prefer `useApp`, which also closes it. */
-export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOptions = {}): Promise<TestApp> => {
+export const startTestApp = async ({
+  clock,
+  connections = 5,
+  env = {},
+  sweep = false,
+}: TestAppOptions = {}): Promise<TestApp> => {
   const database = await createHubDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const config = readConfig([], {
@@ -70,7 +77,7 @@ export const startTestApp = async ({ clock, env = {}, sweep = false }: TestAppOp
     checkResponses: true,
     crons: false,
     durable: false,
-    connections: 5,
+    connections,
     ...(clock ? { clock } : {}),
   });
   if (sweep) ignoreParameters(hub.services);

@@ -16,7 +16,7 @@ export interface JobRunnerOptions {
   /** The number of concurrent short jobs. Long and remote jobs have `longConcurrency` separate workers each. */
   readonly concurrency: number;
   readonly longConcurrency?: number;
-  /** The most connections to the database. Each lane keeps one to listen. */
+  /** The most connections to the database. Each lane keeps one to listen, so there is at least one more than lanes. */
   readonly connections?: number;
   /** The registration of this process. If it is declared dead, its jobs stop before it registers again. */
   readonly processes: Processes;
@@ -37,19 +37,17 @@ export interface JobRunner {
 export const startJobRunner = async (options: JobRunnerOptions): Promise<JobRunner> => {
   const { services, jobs, concurrency, longConcurrency = 3, connections = 10, processes } = options;
   assertDistinct(jobs);
-  const pool = createWorkerPool(services, connections);
   const sorts = [
     { name: 'short', batched: true, concurrency, jobs: jobs.filter((job) => !job.long && !job.remote) },
     { name: 'long', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.long) },
     { name: 'remote', batched: false, concurrency: longConcurrency, jobs: jobs.filter((job) => job.remote) },
-  ];
+  ].filter((sort) => sort.jobs.length > 0);
+  const pool = createWorkerPool(services, Math.max(connections, sorts.length + 1));
   const endings = new EventEmitter();
-  const lanes = sorts
-    .filter((sort) => sort.jobs.length > 0)
-    .map(
-      (sort) =>
-        new Lane({ ...options, ...sort, pool, crons: cronItems(sort.jobs), onEnded: () => endings.emit('ended') }),
-    );
+  const lanes = sorts.map(
+    (sort) =>
+      new Lane({ ...options, ...sort, pool, crons: cronItems(sort.jobs), onEnded: () => endings.emit('ended') }),
+  );
   for (const lane of lanes) await lane.start();
   const unguard = processes.guard({
     pause: async () => {
