@@ -47,7 +47,20 @@ const headOf = async ({ owner, path }: Setting, branch = 'main'): Promise<string
       .get(`${path}/branches/${encodeURIComponent(branch)}`)
   ).body.commit?.id;
 
-const ILL_PATHS = ['../x', '/x', '.git/config', 'a//b', '.GIT/hooks/x', 'a/../b', 'x\\y', 'a\nb', '.git ::$DATA'];
+const ILL_PATHS = [
+  '../x',
+  '//x',
+  '/../x',
+  '/',
+  '/.git/config',
+  '.git/config',
+  'a//b',
+  '.GIT/hooks/x',
+  'a/../b',
+  'x\\y',
+  'a\nb',
+  '.git ::$DATA',
+];
 
 describe('POST commits', () => {
   it('refuses paths outside the tree or into .git, in the first commit too', async () => {
@@ -57,6 +70,29 @@ describe('POST commits', () => {
       expect([file_path, status, body.message]).toEqual([file_path, 400, 'The file path is not valid']);
     }
     expect(await headOf(at)).toBeUndefined();
+  });
+
+  it('takes paths from the root of the repository, in a form as update bots send it', async () => {
+    const at = await setUp();
+    expect((await commit(at, [{ action: 'create', file_path: 'Gemfile', content: 'old' }])).status).toBe(201);
+    const last_commit_id = await headOf(at);
+    const form = new URLSearchParams({ branch: 'bump', start_branch: 'main', commit_message: 'Bump' });
+    for (const [action, file_path, content] of [
+      ['update', '/Gemfile', 'new'],
+      ['create', '/docs/a.md', 'a'],
+    ] as const) {
+      const pairs = { action, encoding: 'text', file_path, content };
+      for (const [name, value] of Object.entries(pairs)) form.append(`actions[][${name}]`, value);
+    }
+    expect((await app().as(at.owner).post(`${at.path}/commits`, form)).status).toBe(201);
+    const rest = { branch: 'next', start_branch: 'bump' };
+    const move = { action: 'move', file_path: '/b.md', previous_path: '/docs/a.md' };
+    const stale = { action: 'delete', file_path: '/Gemfile', last_commit_id };
+    expect((await commit(at, [move, stale], rest)).body.message).toMatch('The file has changed');
+    expect((await commit(at, [move], rest)).status).toBe(201);
+    const tree = await cloned(at, 'next');
+    expect(await runGit(tree, 'ls-tree', '-r', '--name-only', 'HEAD')).toBe('Gemfile\nb.md');
+    expect(await show(tree, 'HEAD:Gemfile')).toBe('new');
   });
 
   it('refuses paths with so many folders that checking them would stall the hub', async () => {

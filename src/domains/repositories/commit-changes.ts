@@ -55,11 +55,12 @@ export const createCommit = async (
   ctx: Context,
   project: ProjectRow,
   target: CommitTarget,
-  actions: readonly FileAction[],
+  given: readonly FileAction[],
 ): Promise<Commit> => {
   await requirePush(ctx, project);
   check(target);
   const { git } = ctx.services;
+  const actions = given.map(withRelativePaths);
   const files = actions.map(toChange);
   const { newOid } = await writeRef(ctx, project, async (current) => {
     const [start, committer] = await Promise.all([startOf(ctx, current, target), callerIdentity(ctx)]);
@@ -156,6 +157,15 @@ const check = ({ branch, commit_message, author_email }: CommitTarget): void => 
   if (Buffer.byteLength(commit_message) > MAX_MESSAGE_BYTES) throw badParameters('commit_message is too long');
   if (author_email !== undefined && /[<>\s]/.test(author_email)) throw badParameters('author_email is invalid');
 };
+
+/** Update bots write paths from the root of the repository: `/Gemfile`. */
+const withRelativePaths = (action: FileAction): FileAction => ({
+  ...action,
+  file_path: relative(action.file_path),
+  previous_path: action.previous_path === undefined ? undefined : relative(action.previous_path),
+});
+
+const relative = (path: string): string => (path.startsWith('/') ? path.slice(1) : path);
 
 const toChange = (given: FileAction): FileChange => {
   const { action, file_path: path, previous_path: previousPath, content, execute_filemode } = given;
