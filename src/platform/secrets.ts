@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { unprocessable } from './errors.ts';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
@@ -30,8 +31,31 @@ export const encrypt = (key: Buffer, plaintext: string, purpose = ''): Buffer =>
   return Buffer.concat([iv, cipher.getAuthTag(), body]);
 };
 
-/** Decrypts the output of `encrypt`. Throws if the key, the purpose or the bytes differ. */
+/** What a caller reads about a value that cannot be decrypted. */
+const SECRET_LOST =
+  'A stored secret cannot be read, because it was encrypted with a secret key that was replaced. Set it again.';
+
+/**
+ * Decrypts the output of `encrypt`.
+ *
+ * @throws DomainError `unprocessable` if the key, the purpose or the bytes differ
+ */
 export const decrypt = (key: Buffer, sealed: Buffer, purpose = ''): string => {
+  const value = decryptOrNull(key, sealed, purpose);
+  if (value === null) throw unprocessable(SECRET_LOST);
+  return value;
+};
+
+/** The same for what is only shown, or can do without: returns null if the value cannot be decrypted. */
+export const decryptOrNull = (key: Buffer, sealed: Buffer, purpose = ''): string | null => {
+  try {
+    return open(key, sealed, purpose);
+  } catch {
+    return null;
+  }
+};
+
+const open = (key: Buffer, sealed: Buffer, purpose: string): string => {
   const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12));
   decipher.setAAD(Buffer.from(purpose));
   decipher.setAuthTag(sealed.subarray(12, 28));

@@ -331,7 +331,7 @@ describe('the variables of a job', () => {
       protected: false,
       environment: null,
     });
-    expect(found).toEqual([{ key: 'A', value: 'masked-value', masked: true, raw: true, file: true }]);
+    expect(found).toEqual([{ key: 'A', value: 'masked-value', masked: true, raw: true, file: true, is_lost: false }]);
   });
 
   it('are encrypted at rest', async () => {

@@ -10,6 +10,7 @@ import {
   type NewVariable,
   openValue,
   problemsOf,
+  readableValue,
   sealValue,
   type VariableAttributes,
   type VariableChanges,
@@ -77,7 +78,7 @@ export const updateVariable = async (
     const { environment_scope } = after;
     if (environment_scope !== before.environment_scope) await requireFree(tx, owner, { key, environment_scope });
     const changed = [
-      ...(value === openValue(tx, before) ? [] : ['value']),
+      ...(value === readableValue(tx, before) ? [] : ['value']),
       ...ATTRIBUTES.filter((each) => before[each] !== after[each]),
     ];
     if (changed.length === 0) return before;

@@ -22,7 +22,7 @@ const CiVariableRef = builder.objectRef<CiVariableRow>('CiVariable').implement({
     id: t.id({ nullable: false, resolve: (row) => gid(modelOf(row), row.id) }),
     key: t.exposeString('key'),
     value: t.string({
-      description: 'Null if the variable is hidden.',
+      description: 'Null if the variable is hidden, or was encrypted with a lost key.',
       resolve: (row, _args, ctx) => shownValue(ctx, row),
     }),
     variableType: t.field({

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { CiVariables } from '#platform/db/tables.ts';
 import { type FieldErrors, tooLong } from '#platform/errors.ts';
-import { decrypt, encrypt } from '#platform/secrets.ts';
+import { decrypt, decryptOrNull, encrypt } from '#platform/secrets.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 
 export type CiVariableRow = Selectable<CiVariables>;
@@ -20,6 +20,8 @@ export interface JobVariable {
   readonly raw: boolean;
   /** Whether the job gets the path of a file with the value. */
   readonly file: boolean;
+  /** The value was encrypted with a lost key, so it is empty here: no job may run with it. */
+  readonly is_lost: boolean;
 }
 
 /** The attributes that callers may set. Absent attributes keep their value, or get the default. */
@@ -119,12 +121,18 @@ const PURPOSE = 'ci_variable';
 export const sealValue = ({ services }: Pick<Context, 'services'>, value: string): Buffer =>
   encrypt(services.secretKey, value, PURPOSE);
 
-/** Decrypts the value. @throws if it was sealed with another instance key */
+/** Decrypts the value. @throws DomainError `unprocessable` if it was sealed with another secret key */
 export const openValue = (
   { services }: Pick<Context, 'services'>,
   { sealed_value }: { readonly sealed_value: Buffer },
 ): string => decrypt(services.secretKey, sealed_value, PURPOSE);
 
-/** Returns the value to show: null if the variable is hidden. */
+/** The same, but null if it was sealed with another secret key. */
+export const readableValue = (
+  { services }: Pick<Context, 'services'>,
+  { sealed_value }: { readonly sealed_value: Buffer },
+): string | null => decryptOrNull(services.secretKey, sealed_value, PURPOSE);
+
+/** Returns the value to show: null if the variable is hidden, or the value cannot be read. */
 export const shownValue = (ctx: Pick<Context, 'services'>, row: Pick<CiVariableRow, 'hidden' | 'sealed_value'>) =>
-  row.hidden ? null : openValue(ctx, row);
+  row.hidden ? null : readableValue(ctx, row);

@@ -6,7 +6,7 @@ import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type SortKey } from '#platform/db/list.ts';
 import type { Database } from '#platform/db/pool.ts';
 import { conflict, notFound } from '#platform/errors.ts';
-import { type CiVariableRow, type JobVariable, openValue } from './model.ts';
+import { type CiVariableRow, type JobVariable, readableValue } from './model.ts';
 import { getVariableOwner } from './policy.ts';
 
 const byId: readonly SortKey<CiVariableRow>[] = [{ by: sql.ref('ci_variables.id'), of: ({ id }) => id }];
@@ -116,7 +116,9 @@ export const variablesForJobs = async (
     const byKey = byPlace[place - 1];
     // Later variables take the place of earlier ones, and their position.
     byKey?.delete(key);
-    byKey?.set(key, { key, value: openValue(ctx, row), masked, raw, file: variable_type === 'file' });
+    const value = readableValue(ctx, row);
+    const file = variable_type === 'file';
+    byKey?.set(key, { key, value: value ?? '', masked, raw, file, is_lost: value === null });
   }
   return byPlace.map((byKey) => [...byKey.values()]);
 };

@@ -5,7 +5,7 @@ import { type CiVariableRow, shownValue } from './model.ts';
 const shared = {
   variable_type: z.string(),
   key: z.string(),
-  value: z.string().nullable().describe('Null if the variable is hidden.'),
+  value: z.string().nullable().describe('Null if the variable is hidden, or was encrypted with a lost key.'),
   protected: z.boolean(),
   masked: z.boolean(),
   raw: z.boolean(),

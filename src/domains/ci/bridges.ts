@@ -97,6 +97,7 @@ const tryDownstream = async (hub: Context, bridge: JobRow): Promise<Made> => {
   }
   if (!(await mayTrigger(ctx, project, parent))) return { failure: 'reached_downstream_pipeline_trigger_rate_limit' };
   const values = await valuesFor(ctx, project, parent, bridge);
+  if (values.is_lost) return { failure: 'data_integrity_failure' };
   const common = {
     variables: forwarded(values, trigger),
     inputs: trigger.inputs,
@@ -145,6 +146,8 @@ interface BridgeValues {
   /** Those given to the parent pipeline. */
   readonly given: readonly PipelineVariable[];
   readonly lookup: (name: string) => string | undefined;
+  /** One of them was encrypted with a lost key. */
+  readonly is_lost: boolean;
 }
 
 /** Returns the variables of the bridge, expanded with those that a job of its pipeline would get. */
@@ -158,22 +161,25 @@ const valuesFor = async (
   const options = jobOptions(bridge);
   const asking = options ? [{ job: bridge, options }] : [];
   const ofJob = await readGivenVariables(ctx, asking, await readDependencies(ctx, asking));
-  const [predefined, user, secret, given] = await Promise.all([
+  const [predefined, user, secret, read] = await Promise.all([
     predefinedVariables(ctx, project, parent, commits[0] ?? null),
     readUserVariables(ctx, bridge.user_id),
     variablesFor(ctx, project, { protected: parent.protected, environment: bridge.environment }),
     pipelineVariables(ctx, parent.id),
   ]);
   const own = options?.variables ?? [];
+  const dotenv = ofJob.get(bridge.id)?.dotenv ?? [];
+  const given = read.map((each) => ({ ...each, value: each.value ?? '' }));
+  const is_lost = read.some(({ value }) => value === null) || [...secret, ...dotenv].some((each) => each.is_lost);
   const all = expandVariables<Variable>([
     ...predefined,
     ...own,
     ...user,
-    ...(ofJob.get(bridge.id)?.dotenv ?? []),
+    ...dotenv,
     ...secret,
     ...given.map(({ key, value, raw, variable_type }) => ({ key, value, raw, file: variable_type === 'file' })),
   ]);
-  return { own: all.slice(predefined.length, predefined.length + own.length), given, lookup: valuesOf(all) };
+  return { own: all.slice(predefined.length, predefined.length + own.length), given, lookup: valuesOf(all), is_lost };
 };
 
 /** Returns what `trigger:forward` passes on, lowest precedence first. */

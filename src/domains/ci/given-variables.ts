@@ -2,13 +2,15 @@ import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { Dependencies } from './dependencies.ts';
 import type { JobRow } from './queries.ts';
-import { openGivenValue } from './sealed-values.ts';
+import { readableGivenValue } from './sealed-values.ts';
 
 export interface GivenVariable {
   readonly key: string;
   readonly value: string;
   readonly file: boolean;
   readonly raw: boolean;
+  /** The value was encrypted with a lost key, so it is empty here: no job may run with it. */
+  readonly is_lost: boolean;
 }
 
 type VariableSource = 'pipeline' | 'manual' | 'dotenv';
@@ -42,12 +44,10 @@ export const readGivenVariables = async (
     from job_variables where job_id = any (${[...new Set([...jobs.map(({ job }) => job.id), ...earlier])]}::bigint[])
     order by job_id, key`.execute(ctx.db);
   const select = (belongs: (row: Row) => boolean): GivenVariable[] =>
-    rows.filter(belongs).map(({ key, sealed_value, is_file, raw }) => ({
-      key,
-      value: openGivenValue(ctx, sealed_value),
-      file: is_file,
-      raw,
-    }));
+    rows.filter(belongs).map(({ key, sealed_value, is_file, raw }) => {
+      const value = readableGivenValue(ctx, sealed_value);
+      return { key, value: value ?? '', file: is_file, raw, is_lost: value === null };
+    });
   return new Map(
     jobs.map(({ job }) => {
       const earlierOnes = new Set(dependencies.get(job.id)?.found.map(({ id }) => id));

@@ -70,7 +70,7 @@ export const hookRelatives = async (
   if (!pipeline) return undefined;
   const { merge_request_id } = pipeline;
   const [variables, merge_request, source_pipeline, runners, people, archives, environments] = await Promise.all([
-    pipelineVariables(ctx, pipelineId),
+    pipelineVariables(ctx, pipelineId).then((found) => found.map((each) => ({ ...each, value: each.value ?? '' }))),
     merge_request_id === null ? null : describeMergeRequest(ctx, merge_request_id),
     sourceOf(ctx, pipeline.bridge_job_id),
     runnersByIds(ctx, [...new Set(jobs.flatMap(({ runner_id }) => runner_id ?? []))]),

@@ -1,13 +1,16 @@
 import { sql } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { PipelineVariable } from './creation/insert.ts';
-import { openGivenValue } from './sealed-values.ts';
+import { readableGivenValue } from './sealed-values.ts';
 
-/** Returns the variables that were given to the pipeline, without checking access. */
+/** A variable that was given to a pipeline. Its value is null if it was encrypted with a lost key. */
+type ReadVariable = Omit<Required<PipelineVariable>, 'value'> & { readonly value: string | null };
+
+/** Returns the variables that were given to the pipeline, without checking access. Values that cannot be read are null. */
 export const pipelineVariables = async (
   ctx: Pick<Context, 'db' | 'services'>,
   pipelineId: number,
-): Promise<Required<PipelineVariable>[]> => {
+): Promise<ReadVariable[]> => {
   const rows = await ctx.db
     .selectFrom('pipeline_variables')
     .selectAll()
@@ -16,7 +19,7 @@ export const pipelineVariables = async (
     .execute();
   return rows.map((row) => ({
     key: row.key,
-    value: openGivenValue(ctx, row.sealed_value),
+    value: readableGivenValue(ctx, row.sealed_value),
     variable_type: row.variable_type === 'file' ? 'file' : 'env_var',
     raw: row.raw,
   }));

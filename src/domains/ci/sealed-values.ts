@@ -1,5 +1,5 @@
 import type { Context } from '#platform/context.ts';
-import { decrypt, encrypt } from '#platform/secrets.ts';
+import { decrypt, decryptOrNull, encrypt } from '#platform/secrets.ts';
 
 const PURPOSE = 'ci.variables';
 
@@ -12,3 +12,7 @@ export const sealGivenValue = ({ services }: Pick<Context, 'services'>, value: s
 
 export const openGivenValue = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string =>
   decrypt(services.secretKey, sealed, PURPOSE);
+
+/** The same, but null if it was sealed with another secret key. */
+export const readableGivenValue = ({ services }: Pick<Context, 'services'>, sealed: Buffer): string | null =>
+  decryptOrNull(services.secretKey, sealed, PURPOSE);

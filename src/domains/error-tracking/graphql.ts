@@ -31,10 +31,12 @@ const ClientKeyRef = builder.objectRef<ClientKeyRow>('ErrorTrackingClientKey').i
   fields: (t) => ({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('ErrorTracking::ClientKey', id) }),
     active: t.boolean({ nullable: false, resolve: () => true, description: 'A key that is deleted is gone.' }),
-    publicKey: t.string({ nullable: false, resolve: (row, _args, ctx) => publicKeyOf(ctx, row) }),
+    publicKey: t.string({
+      description: 'Null if it was encrypted with a lost key.',
+      resolve: (row, _args, ctx) => publicKeyOf(ctx, row),
+    }),
     sentryDsn: t.string({
-      nullable: false,
-      description: 'The Data Source Name, which SDKs need.',
+      description: 'The Data Source Name, which SDKs need. Null if `publicKey` is.',
       resolve: (row, _args, ctx) => dsnOf(ctx, row),
     }),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { ErrorTrackingClientKeys, ErrorTrackingSettings } from '#platform/db/tables.ts';
-import { decrypt } from '#platform/secrets.ts';
+import { decryptOrNull } from '#platform/secrets.ts';
 import { webUrl } from '#platform/urls.ts';
 
 /** The changes of errors that hooks and mails are about. */
@@ -31,16 +31,21 @@ export const KEY_PURPOSE = 'error_tracking_client_key';
 /** Some SDKs accept only letters, digits and `_` in a key (reference: error-tracking §1). */
 export const newPublicKey = (): string => `glet_${randomBytes(20).toString('hex')}`;
 
-/** Returns the key as applications send it. */
+/** Returns the key as applications send it, or null if it cannot be read. */
 export const publicKeyOf = (
   { services }: Pick<Context, 'services'>,
   { sealed_key }: Pick<ClientKeyRow, 'sealed_key'>,
-) => decrypt(services.secretKey, sealed_key, KEY_PURPOSE);
+): string | null => decryptOrNull(services.secretKey, sealed_key, KEY_PURPOSE);
 
 /** Returns the Data Source Name, from which an SDK derives the address that it reports to. */
-export const dsnOf = (ctx: Pick<Context, 'services'>, key: Pick<ClientKeyRow, 'project_id' | 'sealed_key'>): string => {
+export const dsnOf = (
+  ctx: Pick<Context, 'services'>,
+  key: Pick<ClientKeyRow, 'project_id' | 'sealed_key'>,
+): string | null => {
+  const publicKey = publicKeyOf(ctx, key);
+  if (publicKey === null) return null;
   const url = new URL(`${ctx.services.urls.base}${COLLECTOR}/${key.project_id}`);
-  url.username = publicKeyOf(ctx, key);
+  url.username = publicKey;
   return url.href;
 };
 

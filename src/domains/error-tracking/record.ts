@@ -8,8 +8,8 @@ export const clientKeyRecord = z
   .object({
     id: z.int(),
     active: z.boolean().describe('Always true: a key that is deleted is gone.'),
-    public_key: z.string(),
-    sentry_dsn: z.string().describe('The Data Source Name, which SDKs need.'),
+    public_key: z.string().nullable().describe('Null if it was encrypted with a lost key.'),
+    sentry_dsn: z.string().nullable().describe('The Data Source Name, which SDKs need. Null if `public_key` is.'),
   })
   .meta({ id: 'ErrorTrackingClientKey' });
 

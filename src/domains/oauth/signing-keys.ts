@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { requireAdministrator } from '#platform/caller/administrators.ts';
 import type { Context, Services, Tx } from '#platform/context.ts';
-import { decrypt, encrypt } from '#platform/secrets.ts';
+import { decrypt, decryptOrNull, encrypt } from '#platform/secrets.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 
 /** The algorithm that every OpenID Connect client must support. */
@@ -21,13 +21,20 @@ export type PublicJwk = z.output<typeof publicJwk> & {
   readonly alg: typeof SIGNING_ALGORITHM;
 };
 
-/** Returns the key that signs: the newest one. Creates the first one on demand. */
+/** Returns the key that signs: the newest one. Creates the first one on demand, and another if the key
+ * cannot be read. */
 export const signingKey = async (ctx: Context): Promise<SigningKey> => {
-  const stored = (await newestKey(ctx)) ?? (await ctx.transaction((tx) => makeKey(tx, { unlessThere: true })));
+  let stored = (await newestKey(ctx)) ?? (await ctx.transaction((tx) => makeKey(tx, { unlessThere: true })));
   const known = opened.get(ctx.services);
   if (known?.kid === stored.kid) return known;
   const { importJWK } = await import('jose');
-  const jwk = z.record(z.string(), z.unknown()).parse(JSON.parse(decrypt(ctx.services.secretKey, stored.private_jwk)));
+  let text = decryptOrNull(ctx.services.secretKey, stored.private_jwk);
+  if (text === null) {
+    // Its secret key was replaced. The public key stays published for a day, as after any rotation.
+    stored = await ctx.transaction((tx) => makeKey(tx, { unlessThere: false }));
+    text = decrypt(ctx.services.secretKey, stored.private_jwk);
+  }
+  const jwk = z.record(z.string(), z.unknown()).parse(JSON.parse(text));
   const key = await importJWK(jwk, SIGNING_ALGORITHM);
   if (key instanceof Uint8Array) throw new Error(`The signing key ${stored.kid} is not a key pair`);
   const fresh = { kid: stored.kid, key };

@@ -3,7 +3,7 @@ import { namespaceAvatarUrl, namespaceWebUrl } from '#domains/groups/model.ts';
 import { renderTexts } from '#domains/markdown/html.ts';
 import { toUserBasic } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
-import { decrypt } from '#platform/secrets.ts';
+import { decryptOrNull } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
 import { apiUrl } from '#platform/urls.ts';
 import { findLicense } from './license.ts';
@@ -217,7 +217,8 @@ export const projectRecordWith = (ctx: Context, project: ProjectDetails, descrip
     record.owner = { ...toUserBasic(ctx, project.owner), created_at: isoTime(project.owner.created_at) };
   }
   if (project.runners_token && can(ctx, project, 'read_runners_token')) {
-    record.runners_token = decrypt(ctx.services.secretKey, project.runners_token);
+    const token = decryptOrNull(ctx.services.secretKey, project.runners_token);
+    if (token !== null) record.runners_token = token;
   }
   if (project.statistics && can(ctx, project, 'read_statistics')) {
     record.statistics = { ...project.statistics, storage_size: storageSize(project.statistics) };

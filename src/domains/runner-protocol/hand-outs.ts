@@ -273,11 +273,13 @@ const findJobs = async (
 
 /** Returns why the job cannot run on this runner now, or null (reference: ci §4). */
 const refusalOf = (run: JobToRun, info: ManagerInfo, archived: Date | null): FailureReason | null => {
-  const { user, dependencies, lacks_archive, is_outdated, options } = run;
+  const { user, dependencies, lacks_archive, is_outdated, options, variables, given } = run;
   if (user !== null && user.state !== 'active') return 'user_blocked';
   if (isArchived(run.job, archived)) return 'archived_failure';
   if (lacks_archive || dependencies.some(({ is_gone }) => is_gone)) return 'missing_dependency_failure';
   if (is_outdated) return 'failed_outdated_deployment_job';
+  const values = [...variables, ...given.pipeline, ...given.manual, ...given.dotenv];
+  if (values.some(({ is_lost }) => is_lost)) return 'data_integrity_failure';
   const features = info.features ?? {};
   return neededFeatures(options).every((feature) => features[feature] === true) ? null : 'runner_unsupported';
 };

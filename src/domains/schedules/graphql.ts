@@ -1,6 +1,6 @@
 import { loadPipeline, PipelineRef } from '#domains/ci/graphql.ts';
 import { CiVariableTypeEnum } from '#domains/ci-variables/graphql.ts';
-import { openValue, VARIABLE_TYPES, type VariableType } from '#domains/ci-variables/model.ts';
+import { readableValue, VARIABLE_TYPES, type VariableType } from '#domains/ci-variables/model.ts';
 import { JUDGED, loadProject, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { can } from '#domains/projects/policy.ts';
 import { getProject } from '#domains/projects/queries.ts';
@@ -33,7 +33,10 @@ const VariableRef = builder.objectRef<ScheduleVariableRow>('PipelineScheduleVari
   description: 'A variable that a schedule gives to its pipelines.',
   fields: (t) => ({
     key: t.exposeString('key', { nullable: false }),
-    value: t.string({ nullable: false, resolve: (row, _args, ctx) => openValue(ctx, row) }),
+    value: t.string({
+      description: 'Null if it was encrypted with a lost key.',
+      resolve: (row, _args, ctx) => readableValue(ctx, row),
+    }),
     variableType: t.field({
       type: CiVariableTypeEnum,
       nullable: false,

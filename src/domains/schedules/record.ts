@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type PipelineRow, pipelinesByIds } from '#domains/ci/queries.ts';
-import { openValue } from '#domains/ci-variables/model.ts';
+import { readableValue } from '#domains/ci-variables/model.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { userBasicRecord, userBasicsByIds } from '#domains/users/record.ts';
 import type { Context } from '#platform/context.ts';
@@ -11,7 +11,11 @@ import { mayChange } from './policy.ts';
 import { variablesBySchedules } from './queries.ts';
 
 export const scheduleVariableRecord = z
-  .object({ key: z.string(), variable_type: z.string(), value: z.string() })
+  .object({
+    key: z.string(),
+    variable_type: z.string(),
+    value: z.string().nullable().describe('Null if it was encrypted with a lost key.'),
+  })
   .meta({ id: 'PipelineScheduleVariable' });
 
 export const scheduleRecord = z
@@ -90,5 +94,5 @@ export const toScheduleVariable = (
 ): z.output<typeof scheduleVariableRecord> => ({
   key: row.key,
   variable_type: row.variable_type,
-  value: openValue(ctx, row),
+  value: readableValue(ctx, row),
 });

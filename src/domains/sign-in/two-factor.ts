@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { sql } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
 import type { Context, Tx } from '#platform/context.ts';
-import { decrypt, digestToken, encrypt } from '#platform/secrets.ts';
+import { decrypt, decryptOrNull, digestToken, encrypt } from '#platform/secrets.ts';
 
 const PERIOD = 30;
 const RECOVERY_CODES = 10;
@@ -12,6 +12,10 @@ const LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789';
 /** Seals an authenticator secret for one account. */
 export const sealSecret = (ctx: Pick<Context, 'services'>, userId: number, secret: string): Buffer =>
   encrypt(ctx.services.secretKey, secret, `otp:${userId}`);
+
+/** The same, but null if the secret was sealed with another secret key: then only recovery codes count. */
+const readableSecret = (ctx: Pick<Context, 'services'>, userId: number, sealed: Buffer): string | null =>
+  decryptOrNull(ctx.services.secretKey, sealed, `otp:${userId}`);
 
 export const openSecret = (ctx: Pick<Context, 'services'>, userId: number, sealed: Buffer): string =>
   decrypt(ctx.services.secretKey, sealed, `otp:${userId}`);
@@ -54,7 +58,8 @@ export const verifySecondFactor = async (tx: Tx, userId: number, code: string): 
     .forUpdate()
     .executeTakeFirst();
   if (!user?.two_factor_enabled) return false;
-  const step = user.otp_secret && stepOf(tx, openSecret(tx, userId, user.otp_secret), code);
+  const secret = user.otp_secret && readableSecret(tx, userId, user.otp_secret);
+  const step = secret === null ? null : stepOf(tx, secret, code);
   if (step !== null) {
     if (user.otp_used_step !== null && step <= user.otp_used_step) return false;
     await tx.db.updateTable('users').set({ otp_used_step: step }).where('id', '=', userId).execute();

@@ -19,8 +19,7 @@ const TriggerRef = builder.objectRef<TriggerRow>('PipelineTrigger').implement({
     id: t.id({ nullable: false, resolve: ({ id }) => gid('Ci::Trigger', id) }),
     description: t.exposeString('description'),
     token: t.string({
-      nullable: false,
-      description: 'Whole only for the owner.',
+      description: 'Whole only for the owner. Null if it was encrypted with a lost key.',
       resolve: (row, _args, ctx) => shownToken(ctx, row),
     }),
     lastUsed: t.expose('last_used_at', { type: 'Time' }),

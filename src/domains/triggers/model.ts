@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { Context } from '#platform/context.ts';
 import type { PipelineTriggers } from '#platform/db/tables.ts';
-import { decrypt, digestToken, encrypt, randomToken } from '#platform/secrets.ts';
+import { decryptOrNull, digestToken, encrypt, randomToken } from '#platform/secrets.ts';
 
 export type TriggerRow = Selectable<PipelineTriggers>;
 
@@ -18,12 +18,13 @@ export const newTriggerToken = (secretKey: Buffer): { readonly digest: Buffer; r
 
 const SHOWN = 4;
 
-/** Returns the token as the caller may see it: its owner whole, others its first characters. */
+/** Returns the token as the caller may see it: its owner whole, others its first characters. Null if it cannot be read. */
 export const shownToken = (
   { actor, services }: Pick<Context, 'actor' | 'services'>,
   { owner_id, sealed_token }: Pick<TriggerRow, 'owner_id' | 'sealed_token'>,
-): string => {
-  const token = decrypt(services.secretKey, sealed_token, TOKEN_PURPOSE);
+): string | null => {
+  const token = decryptOrNull(services.secretKey, sealed_token, TOKEN_PURPOSE);
+  if (token === null) return null;
   return owner_id !== null && owner_id === actor.userId
     ? token
     : token.slice(TRIGGER_TOKEN_PREFIX.length, TRIGGER_TOKEN_PREFIX.length + SHOWN);

@@ -22,7 +22,7 @@ const one = { id: idOrPath(), trigger_id: integer({ min: 1 }) };
 const triggerRecord = z
   .object({
     id: z.int(),
-    token: z.string().describe('Whole only for the owner.'),
+    token: z.string().nullable().describe('Whole only for the owner. Null if it was encrypted with a lost key.'),
     description: z.string(),
     created_at: z.string(),
     updated_at: z.string(),

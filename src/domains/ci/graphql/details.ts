@@ -16,7 +16,7 @@ import { type ManualVariable, manualVariablesByJobIds, variablesByPipelineIds } 
 import { mayRunOn } from '../policy.ts';
 import { stuckByJobIds, stuckByPipelineIds } from '../processing/stuck.ts';
 import type { PipelineRow } from '../queries.ts';
-import { openGivenValue } from '../sealed-values.ts';
+import { readableGivenValue } from '../sealed-values.ts';
 import { mayRun, mayStop } from './running.ts';
 
 // The details that pages show beside the status of a pipeline or job: its runner, its variables, and the caller's
@@ -33,7 +33,10 @@ const ManualVariableRef = builder.objectRef<ManualVariable>('CiManualVariable').
   description: 'A variable that was given to a pipeline, or with playing a job.',
   fields: (t) => ({
     key: t.exposeString('key'),
-    value: t.string({ resolve: ({ sealed_value }, _args, ctx) => openGivenValue(ctx, sealed_value) }),
+    value: t.string({
+      description: 'Null if it was encrypted with a lost key.',
+      resolve: ({ sealed_value }, _args, ctx) => readableGivenValue(ctx, sealed_value),
+    }),
     raw: t.exposeBoolean('raw', {
       description: 'Whether references to other variables in the value stay as they are.',
     }),

@@ -12,7 +12,12 @@ const tag = 'Pipelines';
 const ofPipeline = { id: idOrPath(), pipeline_id: integer({ min: 1 }) };
 
 const variableRecord = z
-  .object({ key: z.string(), value: z.string(), variable_type: z.string(), raw: z.boolean() })
+  .object({
+    key: z.string(),
+    value: z.string().nullable().describe('Null if it was encrypted with a lost key.'),
+    variable_type: z.string(),
+    raw: z.boolean(),
+  })
   .meta({ id: 'PipelineVariable' });
 
 export const pipelineRoutes = [

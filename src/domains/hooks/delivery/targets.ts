@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Services } from '#platform/context.ts';
 import type { Database } from '#platform/db/pool.ts';
-import { decrypt } from '#platform/secrets.ts';
+import { decrypt, decryptOrNull } from '#platform/secrets.ts';
 import { isoTime } from '#platform/time.ts';
 import { credentialsOf, fillUrl } from '../address.ts';
 import { signingKey } from '../signing.ts';
@@ -104,7 +104,8 @@ export const loadTargets = async (
       const url = fillUrl(open(row.sealed_url) ?? row.url, new Map(variables.map(({ key, value }) => [key, value])));
       const token = open(row.token);
       const signingToken = open(row.signing_token);
-      const previous = open(row.previous_signing_token);
+      // It only signs along. If its key was lost, the new token signs alone.
+      const previous = row.previous_signing_token && decryptOrNull(services.secretKey, row.previous_signing_token);
       const previousKey = previous === null ? null : signingKey(previous);
       targets.set(row.id, {
         id: row.id,
