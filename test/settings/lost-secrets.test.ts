@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { loadTargets } from '#domains/hooks/delivery/targets.ts';
 import { signingKey } from '#domains/oauth/signing-keys.ts';
 import { replaceRecoveryCodes, verifySecondFactor } from '#domains/sign-in/two-factor.ts';
 import { makeScene } from '../planning/scene.ts';
@@ -156,5 +157,44 @@ describe('another value whose key was lost', () => {
     expect(after.kid).not.toBe(before.kid);
     expect((await signingKey(app().context())).kid).toBe(after.kid);
     expect(await kids()).toEqual([after.kid, before.kid]);
+  });
+});
+
+describe('a webhook whose key was lost', () => {
+  it('is listed, and takes its secrets again', async () => {
+    const { project, owner, path } = await scene();
+    const at = `${path}/hooks`;
+    const { body: hook } = await owner.post(at, {
+      url: 'https://ada:secret@hooks.example.com/{part}',
+      token: 'one',
+      custom_headers: [{ key: 'X-Key', value: 'first' }],
+      url_variables: [{ key: 'part', value: 'first' }],
+    });
+    const ofProject = sql`project_id = ${project.id}`;
+    await lose('webhooks', 'token', ofProject);
+    await lose('webhooks', 'sealed_url', ofProject);
+    await lose('webhook_values', 'value', sql`webhook_id = ${hook.id}`);
+    expect((await owner.get(at)).body).toMatchObject([{ id: hook.id, url: hook.url }]);
+    expect(await owner.put(`${at}/${hook.id}`, { url: hook.url, token: 'two' })).toMatchObject({
+      status: 422,
+      body: { message: expect.stringMatching(/secret key that was replaced. Set it again\.$/) },
+    });
+    const again = await owner.put(`${at}/${hook.id}`, {
+      url: 'https://ada:new@hooks.example.com/{part}',
+      token: 'two',
+      custom_headers: [{ key: 'X-Key', value: 'second' }],
+      url_variables: [{ key: 'part', value: 'second' }],
+    });
+    expect([again.status, again.body.custom_headers, again.body.url_variables]).toEqual([
+      200,
+      [{ key: 'X-Key' }],
+      [{ key: 'part' }],
+    ]);
+    const targets = await loadTargets(app().hub.services, db(), [hook.id]);
+    expect(targets.get(hook.id)).toMatchObject({
+      url: 'https://ada:new@hooks.example.com/second',
+      token: 'two',
+      headers: [{ key: 'X-Key', value: 'second' }],
+    });
   });
 });

@@ -13,7 +13,7 @@ import { webhookAlertStatusChanged, webhookUpdated } from './events.ts';
 import { alertStatus, type ValueKind } from './model.ts';
 import { hookScope, lockHookOwner } from './policy.ts';
 import { getHook, type HookRow, isOwnedBy } from './queries.ts';
-import { unseal, valuesOf } from './secrets.ts';
+import { readable, unseal, valuesOf } from './secrets.ts';
 import { alwaysFor, eachTrigger, TRIGGERS, triggersFor } from './triggers.ts';
 
 export interface Change {
@@ -34,13 +34,14 @@ interface Plan {
 
 /** Works out the URL and variables after the change. A variable that changes the server counts as a new URL. */
 const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, anew }: Change): Promise<Plan> => {
-  const knownUrl = before.sealed_url ? unseal(ctx, before.sealed_url) : before.url;
   const values = await valuesOf(ctx, before.id);
   const known = values.filter(({ kind }) => kind === 'url_variable');
   const given = give(values);
   refuse(problemsOf(given));
   // A client that sends the masked URL back does not mean to change the credentials.
-  const url = given.url === undefined || given.url === before.url ? knownUrl : given.url;
+  const sent = given.url === before.url ? undefined : given.url;
+  const knownUrl = urlOf(ctx, before, sent);
+  const url = sent ?? knownUrl;
   const variables = (given.url_variables ?? (url === knownUrl ? known : [])).map(({ key, value }) => ({ key, value }));
   const moved = url !== knownUrl || serverOf(url, variables) !== serverOf(knownUrl, known);
   return {
@@ -50,6 +51,12 @@ const planChange = async (ctx: Context, before: Selectable<Webhooks>, { give, an
     moved,
     isNew: moved || given.url_variables !== undefined,
   };
+};
+
+/** Returns the whole URL. If its key was lost, a new one must be sent. @throws DomainError `unprocessable` */
+const urlOf = (ctx: Context, { url, sealed_url }: Selectable<Webhooks>, sent: string | undefined): string => {
+  if (sealed_url === null) return url;
+  return sent === undefined ? unseal(ctx, sealed_url) : (readable(ctx, sealed_url) ?? url);
 };
 
 const serverOf = (url: string, variables: readonly KeyValue[]): string | null =>
