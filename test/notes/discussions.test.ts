@@ -3,7 +3,7 @@ import { Receiver } from '../hooks/receiver.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
-import { makeReview } from './support.ts';
+import { commit, makeReview } from './support.ts';
 
 const app = useApp();
 
@@ -167,6 +167,37 @@ describe('positions', () => {
     // The file is new: all of its lines are added. Either path may be left out.
     const { old_path: _, ...added } = on({ new_path: 'b.txt', new_line: 2 });
     expect((await owner.post(`${at}/discussions`, { body: 'x', position: added })).status).toBe(201);
+  });
+
+  it('may name the head of the target branch as base and start, as linters do', async () => {
+    const { owner, at, on, refs, head, path } = await makeReview(app());
+    const action = { action: 'create', file_path: 'later.txt', content: 'later' } as const;
+    const old = await commit(owner, path, 'main', [action]);
+    const tip = await commit(owner, path, 'main', [{ ...action, file_path: 'latest.txt' }]);
+    const place = (sha: string, more: Record<string, unknown> = {}) =>
+      owner.post(`${at}/discussions`, {
+        body: 'x',
+        position: on({ base_sha: sha, start_sha: sha, new_line: 10, old_path: undefined, ...more }),
+      });
+    const made = await place(tip);
+    expect([made.status, made.body.notes?.[0].position]).toMatchObject([
+      201,
+      { ...refs, old_line: null, new_line: 10 },
+    ]);
+    expect((await place(tip, { new_line: 12, old_line: 12 })).status).toBe(201);
+    for (const refused of [await place(old), await place(head), await place(tip, { start_sha: old })]) {
+      expect([refused.status, refused.body.message]).toEqual([400, expect.stringMatching(/is invalid/)]);
+    }
+    expect((await owner.get(`${at}/discussions`)).body).toHaveLength(2);
+    // The head of the target branch at the time of the version stays valid when the target moves on.
+    const next = await commit(owner, path, 'feature', [{ ...action, file_path: 'c.txt' }]);
+    await app().settle();
+    await commit(owner, path, 'main', [{ ...action, file_path: 'last.txt' }]);
+    const later = await place(tip, { head_sha: next });
+    expect([later.status, later.body.notes?.[0].position]).toMatchObject([
+      201,
+      { base_sha: refs.base_sha, start_sha: tip, head_sha: next },
+    ]);
   });
 
   it('refuse lines, files and versions that are not in the diff', async () => {

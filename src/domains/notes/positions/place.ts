@@ -1,3 +1,4 @@
+import { branchRef } from '#domains/repositories/model.ts';
 import type { Context } from '#platform/context.ts';
 import { badRequest } from '#platform/errors.ts';
 import { GitError } from '#platform/git/git-error.ts';
@@ -55,14 +56,15 @@ export const placePosition = async (
   reviewed: Reviewed,
   given: GivenPosition,
 ): Promise<PlacedPosition> => {
-  const { base_sha, start_sha, head_sha, position_type } = given;
+  const { head_sha, position_type } = given;
   const paths = { new: given.new_path || given.old_path, old: given.old_path || given.new_path };
   if (!paths.new || !paths.old) throw wrongPosition('is incomplete');
-  if (![base_sha, start_sha, head_sha].every((sha) => /^[0-9a-f]{40}$/.test(sha))) throw wrongPosition('is invalid');
+  if (![given.base_sha, given.start_sha, head_sha].every((sha) => /^[0-9a-f]{40}$/.test(sha)))
+    throw wrongPosition('is invalid');
   const foreign =
     position_type === 'text' ? COORDINATES : position_type === 'image' ? LINES : [...COORDINATES, ...LINES];
   if (foreign.some((name) => given[name] != null)) throw wrongPosition('is invalid');
-  const diffId = await requireDiff(ctx, reviewed, given);
+  const { id: diffId, base_sha, start_sha } = await requireDiff(ctx, reviewed, given);
   const stored = diffId === null ? null : await storedFile(ctx, diffId, paths.new, paths.old);
   const [old_path, new_path] = [stored?.old_path ?? paths.old, stored?.new_path ?? paths.new];
   const file = await fileIn(ctx, reviewed.disk_path, { base_sha, head_sha, old_path, new_path });
@@ -106,25 +108,43 @@ export const hasCommit = async (
   return found !== undefined;
 };
 
-/** Returns the version that the position belongs to, or null for a commit. @throws DomainError `bad_request` */
+/** The diff that a position belongs to. The id is null for a commit. */
+interface OwnDiff {
+  readonly id: number | null;
+  readonly base_sha: string;
+  readonly start_sha: string;
+}
+
+/** @throws DomainError `bad_request` if the position belongs to no version and to no commit of the merge request */
 const requireDiff = async (
   ctx: Context,
   { disk_path, merge_request_id, commit_id }: Reviewed,
   { base_sha, start_sha, head_sha }: GivenPosition,
-): Promise<number | null> => {
+): Promise<OwnDiff> => {
   if (commit_id === undefined) {
-    const version = await ctx.db
+    const versions = await ctx.db
       .selectFrom('merge_request_diffs')
-      .select(['id', 'start_commit_sha'])
+      .innerJoin('merge_requests', 'merge_requests.id', 'merge_request_diffs.merge_request_id')
+      .select(['merge_request_diffs.id', 'base_commit_sha', 'start_commit_sha', 'target_branch'])
       .where('merge_request_id', '=', merge_request_id)
       .where('head_commit_sha', '=', head_sha)
-      .where('base_commit_sha', '=', base_sha)
-      .orderBy('id', 'desc')
-      .limit(1)
-      .executeTakeFirst();
-    const isVersion = version && [version.start_commit_sha, base_sha].includes(start_sha);
-    if (!isVersion) throw wrongPosition('is invalid');
-    return version.id;
+      .orderBy('merge_request_diffs.id', 'desc')
+      .limit(100)
+      .execute();
+    const version = versions.find(({ base_commit_sha }) => base_commit_sha === base_sha);
+    if (version && [version.start_commit_sha, base_sha].includes(start_sha)) {
+      return { id: version.id, base_sha, start_sha };
+    }
+    // Linters name the head of the target branch as base and start, and mean the lines of the newest version.
+    const [newest] = versions;
+    if (!newest?.base_commit_sha || !newest.start_commit_sha || base_sha !== start_sha) {
+      throw wrongPosition('is invalid');
+    }
+    const isTarget =
+      base_sha === newest.start_commit_sha ||
+      base_sha === (await ctx.services.git.resolve(disk_path, branchRef(newest.target_branch)));
+    if (!isTarget) throw wrongPosition('is invalid');
+    return { id: newest.id, base_sha: newest.base_commit_sha, start_sha: newest.start_commit_sha };
   }
   const isListed = await hasCommit(ctx, merge_request_id, commit_id);
   const [commit] = isListed ? await ctx.services.git.readCommits(disk_path, [commit_id]) : [];
@@ -132,7 +152,7 @@ const requireDiff = async (
   if (!commit || head_sha !== commit.id || base_sha !== parent || start_sha !== parent) {
     throw wrongPosition('is invalid');
   }
-  return null;
+  return { id: null, base_sha, start_sha };
 };
 
 /** Clients name a renamed file by either path. */
