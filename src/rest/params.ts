@@ -22,8 +22,15 @@ import { type FileOptions, SpooledFile } from './upload.ts';
 const NO_TEXT = invalid('a string');
 const NO_HASH = invalid('a hash, x[key]=value');
 
+interface TextOptions {
+  readonly max?: number;
+  readonly pattern?: RegExp;
+  /** An empty text is no text, as forms send it: an optional parameter is then absent. */
+  readonly emptyIsNull?: boolean;
+}
+
 /** A string. Numbers and booleans are converted. Refuses NUL and lone surrogates, which Postgres cannot store. */
-export const text = (options: { readonly max?: number; readonly pattern?: RegExp } = {}): z.ZodType<string> =>
+export const text = (options: TextOptions = {}): z.ZodType<string> =>
   define(
     {
       json: {
@@ -31,7 +38,7 @@ export const text = (options: { readonly max?: number; readonly pattern?: RegExp
         ...(options.max === undefined ? {} : { maxLength: options.max }),
         ...(options.pattern === undefined ? {} : { pattern: options.pattern.source }),
       },
-      emptyIsNull: false,
+      emptyIsNull: options.emptyIsNull ?? false,
     },
     (value) => {
       const string = scalarText(value);

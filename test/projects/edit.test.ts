@@ -317,3 +317,16 @@ describe('the avatar of a project', () => {
     expect(removed.data.projectUpdate).toEqual({ errors: [], project: { avatarUrl: null } });
   });
 });
+
+it('takes an empty default_branch as none, when a project is created and when it is changed', async () => {
+  const owner = await app().make.user();
+  const { body: project } = await app()
+    .as(owner)
+    .post('/projects', { name: 'no-branch', default_branch: '', initialize_with_readme: true });
+  expect(project.default_branch).toBe('main');
+  const form = new URLSearchParams({ default_branch: '', description: 'new' });
+  expect(await app().as(owner).put(`/projects/${project.id}`, form)).toMatchObject({
+    status: 200,
+    body: { default_branch: 'main', description: 'new' },
+  });
+});

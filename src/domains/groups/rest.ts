@@ -65,13 +65,17 @@ export const routes = [
     description:
       'If `deletion_adjourned_period` gives a delay, the group is only marked at first. With `permanently_remove` and its path in `full_path`, a marked group is removed at once.',
     refusals: MODIFIED,
-    input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
+    input: {
+      id: idOrPath(),
+      permanently_remove: boolean().default(false),
+      full_path: text({ emptyIsNull: true }).optional(),
+    },
     response: acceptedRecord,
     run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteGroup(ctx, id, {
         permanentlyRemove: permanently_remove,
         // Clients with static types send an empty path if none is set.
-        fullPath: full_path || undefined,
+        fullPath: full_path,
         unchangedSince: unmodifiedSince(http),
       });
       return accepted;

@@ -105,7 +105,7 @@ export const routes = [
     response: projectRecord,
     run: async (ctx, { id, name, path, visibility, default_branch, ...settings }) => {
       const project = await getProject(ctx, id);
-      const named = { name, path, visibility, default_branch: default_branch || undefined };
+      const named = { name, path, visibility, default_branch };
       await updateProject(ctx, project, { ...readAttributes(settings), ...beyondSettings(settings), ...named });
       return fullRecord(ctx, project);
     },
@@ -120,13 +120,17 @@ export const routes = [
     description:
       'If `deletion_adjourned_period` gives a delay, the project is only marked at first. With `permanently_remove` and its path in `full_path`, a marked project is removed at once.',
     refusals: MODIFIED,
-    input: { id: idOrPath(), permanently_remove: boolean().default(false), full_path: text().optional() },
+    input: {
+      id: idOrPath(),
+      permanently_remove: boolean().default(false),
+      full_path: text({ emptyIsNull: true }).optional(),
+    },
     response: accepted,
     run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteProject(ctx, await getProject(ctx, id), {
         permanentlyRemove: permanently_remove,
         // Clients with static types send an empty path if none is set.
-        fullPath: full_path || undefined,
+        fullPath: full_path,
         unchangedSince: unmodifiedSince(http),
       });
       return { message: '202 Accepted' as const };
@@ -211,7 +215,7 @@ const createdRecord = async (ctx: Context, input: CreationInput, namespace: IdOr
     name,
     path,
     visibility,
-    default_branch: default_branch || undefined,
+    default_branch,
     initialize_with_readme,
     import_url,
     namespace,

@@ -79,7 +79,7 @@ export const projectInputs = {
   name: text({ max: 255 }).optional(),
   path: text({ max: 255 }).optional(),
   visibility: oneOf(VISIBILITIES).optional(),
-  default_branch: text({ max: 255 }).optional(),
+  default_branch: text({ max: 255, emptyIsNull: true }).optional(),
   container_expiration_policy_attributes: anyHash().optional(),
   repository_storage: text({ max: 255 })
     .optional()
