@@ -8,7 +8,7 @@ import { parseForm } from './nested.ts';
  * @throws DomainError `parameters`
  */
 export const readBodyText = (kind: BodyKind, text: string, limits: JsonLimits): unknown => {
-  if (kind === 'form') return parseForm(text);
+  if (kind === 'form') return parseForm(text, { mayRepeat: true });
   if (text.trim() === '') return undefined;
   try {
     return parseJson(text, limits);

@@ -17,17 +17,23 @@ export const noParameters = (): Parameters => Object.create(null);
 /**
  * Parses a query string or urlencoded form as Rails does: `a[b]=1` nests, `a[]=1&a[]=2` is an array, and
  * `a[][k]=1&a[][l]=2` is an array of hashes. Does not use qs, which joins repeated scalars with arrays and makes each
- * `a[][k]` an element of its own.
+ * `a[][k]` an element of its own. `mayRepeat` accepts a scalar again with the same value: Java clients write some fields
+ * of their forms twice.
  */
-export const parseForm = (text: string): Parameters => {
+export const parseForm = (text: string, { mayRepeat = false } = {}): Parameters => {
   const target = noParameters();
   if (text === '') return target;
   const pairs = text.split('&', MAX_PAIRS + 1);
   if (pairs.length > MAX_PAIRS) throw badParameters('too many parameters');
+  const seen = new Set<string>();
   for (const pair of pairs) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
     const key = decode(equals < 0 ? pair : pair.slice(0, equals));
+    if (mayRepeat && !key.includes('[]')) {
+      if (seen.has(pair)) continue;
+      seen.add(pair);
+    }
     insertParameter(target, key, equals < 0 ? '' : decode(pair.slice(equals + 1)));
   }
   return target;
@@ -49,7 +55,7 @@ export const expandJson = (body: unknown): Parameters => {
   return target;
 };
 
-/** Inserts a value at its bracketed key. Refuses two values for a scalar, and a key that is used as two types. */
+/** Inserts a value at its bracketed key. Refuses a repeated scalar, and a key that is used as two different types. */
 export const insertParameter = (target: Parameters, key: string, value: unknown): void => {
   const open = key.indexOf('[');
   if (open <= 0) {
@@ -101,8 +107,7 @@ const insertParts = (target: Parameters, parts: readonly string[], value: unknow
 
 const assign = (target: Parameters, name: string, value: unknown, key: string): void => {
   if (name === '__proto__') return;
-  // Java clients write some form fields twice. The same value again is not ambiguous, another value is.
-  if (name in target && target[name] !== value) throw badParameters(`${printable(key)} is given more than once`);
+  if (name in target) throw badParameters(`${printable(key)} is given more than once`);
   target[name] = value;
 };
 

@@ -106,16 +106,21 @@ describe('a pipeline that is created in the background', () => {
 
   it('fails if its user may not create pipelines any more, or the hub cannot create it', async () => {
     const { outcome, project, owner } = await scene();
-    const [reporter, other, broken] = [await app().make.user(), randomUUID(), randomUUID()];
+    const [reporter, other, broken, lost] = [await app().make.user(), randomUUID(), randomUUID(), randomUUID()];
     const sealed = sealGivenValue(app().hub, JSON.stringify({ ref: 'main', variables: [], inputs: {} }));
     await rowsOf(
       `insert into pipeline_creation_requests (id, project_id, user_id, sealed_input)
-       values ($1, $3, $4, $6), ($2, $3, $5, 'x')`,
-      ...[other, broken, project.id, reporter.id, owner.id, sealed],
+       values ($1, $4, $5, $7), ($2, $4, $6, $8), ($3, $4, $6, 'sealed with another key')`,
+      ...[other, broken, lost, project.id, reporter.id, owner.id, sealed, sealGivenValue(app().hub, 'no JSON')],
     );
     await run(other);
     const error = 'Insufficient permissions to create a new pipeline';
     expect(await outcome(other)).toMatchObject({ status: 'FAILED', error });
+    await run(lost);
+    expect(await outcome(lost)).toMatchObject({
+      status: 'FAILED',
+      error: expect.stringContaining('A stored secret cannot be read'),
+    });
     await expect(run(broken)).rejects.toThrow();
     expect(await outcome(broken)).toMatchObject({ status: 'IN_PROGRESS' });
     await expect(run(broken, true)).rejects.toThrow();

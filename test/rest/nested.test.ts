@@ -11,8 +11,6 @@ describe('parseForm', () => {
     ['a=1&b=', { a: '1', b: '' }],
     ['a', { a: '' }],
     ['a=1+2%2B3', { a: '1 2+3' }],
-    ['a=1&b=2&a=1', { a: '1', b: '2' }],
-    ['a[b]=1&a[b]=1', { a: { b: '1' } }],
     ['a[]=1&a[]=2', { a: ['1', '2'] }],
     ['a[]=1&a[]=1', { a: ['1', '1'] }],
     ['a%5B%5D=1', { a: ['1'] }],
@@ -38,6 +36,8 @@ describe('parseForm', () => {
 
   it.each([
     ['a=1&a=2', 'a is given more than once'],
+    ['a=1&b=2&a=1', 'a is given more than once'],
+    ['a[b]=1&a[b]=1', 'a[b] is given more than once'],
     ['a[b]=1&a[b]=2', 'a[b] is given more than once'],
     ['a=1&a=', 'a is given more than once'],
     ['a=1&a[]=2', 'a[] is invalid'],
@@ -48,6 +48,19 @@ describe('parseForm', () => {
     ['a=&'.repeat(1_001), 'too many parameters'],
   ])('refuses %s', (text, problem) => {
     expect(() => parseForm(text)).toThrow(problem);
+  });
+
+  it.each([
+    ['a=1&b=2&a=1', { a: '1', b: '2' }],
+    ['a[b]=1&a[b]=1', { a: { b: '1' } }],
+    ['a[]=1&a[]=1', { a: ['1', '1'] }],
+    ['a[][k]=1&a[][k]=1', { a: [{ k: '1' }, { k: '1' }] }],
+  ])('accepts the same value again in %s if it may repeat', (text, expected) => {
+    expect(plain(parseForm(text, { mayRepeat: true }))).toEqual(expected);
+  });
+
+  it('refuses another value for a scalar that may repeat', () => {
+    expect(() => parseForm('a=1&a=2', { mayRepeat: true })).toThrow('a is given more than once');
   });
 
   it('restores every nested value that was written with brackets', () => {
