@@ -7,7 +7,6 @@ import {
   type GraphQLSchema,
   getOperationAST,
   type OperationDefinitionNode,
-  type OperationTypeNode,
   parse,
   type ValidatedExecutionArgs,
   validate,
@@ -87,12 +86,6 @@ export class Engine {
     const prepared = this.#compile(query, operationName);
     if (!(prepared instanceof Refused)) this.#documents.set(key, prepared);
     return prepared;
-  }
-
-  /** Returns the kind of the operation, or null if it cannot run. */
-  operationOf(params: GraphqlParams): OperationTypeNode | null {
-    const prepared = this.prepare(params);
-    return prepared instanceof Refused ? null : prepared.operation.operation;
   }
 
   /** Whether the request only reads, so that it may run for an assumed caller (decision 17). Counting is no reading. */

@@ -36,9 +36,11 @@ export const answerJson = async (
     return sendText(answers, reply, 200, await answers.inTurn(ctx.signal, () => batch(engine, ctx, params)));
   }
   if (params instanceof Refused) return sendResult(answers, reply, type, params);
+  const prepared = engine.prepare(params);
+  if (prepared instanceof Refused) return sendResult(answers, reply, type, prepared);
   const execute = async () => textOf(await engine.execute(ctx, params, { readOnly: method !== 'POST' }));
   // A mutation answers with little, and may take long.
-  if (engine.operationOf(params) === 'mutation') return sendResult(answers, reply, type, await execute());
+  if (prepared.operation.operation === 'mutation') return sendResult(answers, reply, type, await execute());
   return sendResult(answers, reply, type, await answers.inTurn(ctx.signal, execute));
 };
 

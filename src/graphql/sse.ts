@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { ExecutionResult, GraphQLError } from 'graphql';
+import type { Answers } from '#platform/caller/answers.ts';
 import type { Context } from '#platform/context.ts';
 import { type Engine, type GraphqlParams, Refused } from './engine.ts';
 import { asChunk, Frame } from './frame.ts';
@@ -149,7 +150,7 @@ export class EventStream implements LiveSink {
  * errors are sent as a result too.
  */
 export const answerByEvents = async (
-  { engine, hub }: { readonly engine: Engine; readonly hub: LiveHub },
+  { engine, hub, answers }: { readonly engine: Engine; readonly hub: LiveHub; readonly answers: Answers },
   ctx: Context,
   params: GraphqlParams,
   stream: EventStream,
@@ -162,7 +163,11 @@ export const answerByEvents = async (
   if (prepared instanceof Refused) return finish({ errors: prepared.errors });
   const bound = engine.bind(ctx, prepared, params.variables);
   if (bound instanceof Refused) return finish({ errors: bound.errors });
-  if (prepared.operation.operation !== 'subscription') return finish(await engine.run(ctx, prepared, bound));
+  const { operation } = prepared.operation;
+  if (operation !== 'subscription') {
+    const run = async () => finish(await engine.run(ctx, prepared, bound));
+    return operation === 'query' ? answers.inTurn(ctx.signal, run) : run();
+  }
 
   let closed = false;
   stream.onClose(() => {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
 import { CloseCode, type ConnectionInitMessage, handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
+import type { Answers } from '#platform/caller/answers.ts';
 import { forRequest, nameCaller } from '#platform/caller/caller.ts';
 import type { HeldBytes } from '#platform/caller/held-bytes.ts';
 import type { Context } from '#platform/context.ts';
@@ -25,6 +26,7 @@ export interface WebsocketOptions {
   readonly hub: LiveHub;
   readonly bounds: LiveBounds;
   readonly arriving: HeldBytes;
+  readonly answers: Answers;
   readonly contextOf: ContextOf;
   /** Returns the client's address, without our own proxies. */
   readonly addressOf: (request: IncomingMessage) => string;
@@ -51,7 +53,7 @@ export const asksForSocket = ({ url = '', headers }: IncomingMessage): boolean =
  * closes all sockets.
  */
 export const attachWebsocket = (server: Server, options: WebsocketOptions): (() => Promise<void>) => {
-  const { engine, hub, bounds, arriving, contextOf, addressOf, log } = options;
+  const { engine, hub, bounds, arriving, answers, contextOf, addressOf, log } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: LIMITS.bodyBytes,
@@ -150,7 +152,8 @@ export const attachWebsocket = (server: Server, options: WebsocketOptions): (() 
     if (prepared.operation.operation !== 'subscription') {
       return forRequest(() => {
         nameCaller(ctx.actor, ctx.client);
-        return engine.run(ctx, prepared, bound);
+        const work = () => engine.run(ctx, prepared, bound);
+        return prepared.operation.operation === 'query' ? answers.inTurn(ctx.signal, work) : work();
       });
     }
     const queue = new FrameQueue(seat);

@@ -147,23 +147,21 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
           }
           const stream = streams.open(reply.raw, reply.getHeaders(), seat);
           try {
-            await answerByEvents({ engine, hub }, ctx, params, stream);
+            await answerByEvents({ engine, hub, answers }, ctx, params, stream);
           } catch (error) {
             stream.fail(maskError(error, { log, requestId: request.id }));
           }
           return reply;
         }
-        if (isJson || body === null) {
-          try {
-            return await answerJson({ engine, answers }, ctx, request, reply, read());
-          } catch (error) {
-            return reject(reply, error);
-          }
+        try {
+          if (isJson || body === null) return await answerJson({ engine, answers }, ctx, request, reply, read());
+          // Yoga parses these bodies without limits on their values.
+          if (body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
+          yoga ??= yogaOver(engine);
+          return await answerByYoga({ yoga: await yoga, answers }, ctx, request, reply, body);
+        } catch (error) {
+          return reject(reply, error);
         }
-        // Yoga parses these bodies without limits on their values.
-        if (body.length > LIMITS.formBytes) return answerTooLarge(reply, LIMITS.formBytes);
-        yoga ??= yogaOver(engine);
-        return answerByYoga(await yoga, ctx, request, reply, body);
       },
     });
 
@@ -187,6 +185,7 @@ export const mountGraphql = async (fastify: FastifyInstance, options: GraphqlOpt
     hub,
     bounds,
     arriving,
+    answers,
     contextOf,
     addressOf: options.addressOf,
     log,
@@ -246,7 +245,7 @@ const withStatus = (error: GraphQLError, status: number | undefined): GraphQLErr
   });
 
 const answerByYoga = async (
-  yoga: Awaited<ReturnType<typeof yogaOver>>,
+  { yoga, answers }: { readonly yoga: Awaited<ReturnType<typeof yogaOver>>; readonly answers: Answers },
   ctx: Context,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -255,17 +254,21 @@ const answerByYoga = async (
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers))
     if (value !== undefined) headers.set(name, String(value));
-  const response = await yoga.fetch(
-    new Request(`http://local${GRAPHQL_PATH}?${splitTarget(request.url).query}`, {
-      method: request.method,
-      headers,
-      body: new Uint8Array(body),
-    }),
-    { ctx },
-  );
+  const { response, bytes } = await answers.inTurn(ctx.signal, async () => {
+    const response = await yoga.fetch(
+      new Request(`http://local${GRAPHQL_PATH}?${splitTarget(request.url).query}`, {
+        method: request.method,
+        headers,
+        body: new Uint8Array(body),
+      }),
+      { ctx },
+    );
+    return { response, bytes: Buffer.from(await response.arrayBuffer()) };
+  });
+  answers.hold(reply.raw, request.ip, bytes.length);
   for (const [name, value] of response.headers) if (name !== 'content-length') reply.header(name, value);
   reply.code(response.status);
-  return reply.send(Buffer.from(await response.arrayBuffer()));
+  return reply.send(bytes);
 };
 
 const messagesOf = ({ errors }: Refused): string[] => errors.map(({ message }) => message);
@@ -294,7 +297,8 @@ const eventStreamIn = (accept = ''): 'preferred' | 'accepted' | 'refused' => {
 /** Returns the kind of the operation. Null if the request cannot run, or is a batch. */
 const operationOf = (engine: Engine, params: ReturnType<typeof readBody>): OperationTypeNode | null => {
   if (Array.isArray(params) || params instanceof Refused) return null;
-  return engine.operationOf(params);
+  const prepared = engine.prepare(params);
+  return prepared instanceof Refused ? null : prepared.operation.operation;
 };
 
 /** Returns the body, or the reason why it was not read to the end. */

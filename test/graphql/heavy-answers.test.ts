@@ -145,3 +145,28 @@ it('refuses to write an answer that is too long', async () => {
   expect(batch[0].errors).toBeUndefined();
   expect(batch[1].errors[0].message).toContain('The answer exceeds the limit');
 });
+
+it('answers queries in every form of request only when it is their turn', async () => {
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const signal = new AbortController().signal;
+  const taken = Array.from({ length: 16 }, () => server.answers.inTurn(signal, () => over));
+  const ran = turnsSeen.length;
+  const query = '{ heavyRows(first: 1) { nodes { busy } } }';
+  const sent = [
+    ['application/json', '*/*', JSON.stringify({ query })],
+    ['application/json', '*/*', JSON.stringify([{ query }])],
+    ['application/json', 'text/event-stream', JSON.stringify({ query })],
+    ['application/graphql', '*/*', query],
+  ] as const;
+  const waiting = sent.map(async ([type, accept, body]) => {
+    const headers = { 'content-type': type, accept };
+    return (await fetch(server.url, { method: 'POST', headers, body })).text();
+  });
+  // Refused queries need no turn.
+  for (let n = 0; n < 10; n++) expect((await ask('{ nothing }')).errors).toHaveLength(1);
+  expect(turnsSeen).toHaveLength(ran);
+  end();
+  await Promise.all(taken);
+  for (const answer of await Promise.all(waiting)) expect(answer).toContain('"busy":1');
+  expect(turnsSeen).toHaveLength(ran + sent.length);
+});

@@ -144,8 +144,9 @@ export const startServer = async () => {
   const settings = { graphiql: true };
   // An idle connection that a client opened in advance would otherwise delay the end of a test.
   const app = fastify({ forceCloseConnections: true, http: { shouldUpgradeCallback: asksForSocket } });
+  const answers = new Answers();
   const mount = await mountGraphql(app, {
-    answers: new Answers(),
+    answers,
     schema: builder.toSchema(),
     caches: new Caches(),
     contextOf,
@@ -172,5 +173,5 @@ export const startServer = async () => {
   });
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port }: AddressInfo = Object(app.server.address());
-  return { app, mount, feed, settings, port, url: `http://127.0.0.1:${port}/api/graphql` };
+  return { app, mount, feed, answers, settings, port, url: `http://127.0.0.1:${port}/api/graphql` };
 };

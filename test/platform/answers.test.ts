@@ -1,13 +1,6 @@
 import { expect, it } from 'vitest';
 import { Answers } from '#platform/caller/answers.ts';
-import { forRequest, nameCaller } from '#platform/caller/caller.ts';
-
-const as = <T>(ip: string, work: () => T): T =>
-  forRequest(() => {
-    nameCaller({ userId: null, isSystem: false }, { ip, userAgent: null });
-    return work();
-  });
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+import { as, settled } from './callers.ts';
 
 const setUp = () => {
   const answers = new Answers();

@@ -1,12 +1,6 @@
 import { expect, it } from 'vitest';
-import { forRequest, nameCaller } from '#platform/caller/caller.ts';
 import { createTurns, type Release, type TurnLimits } from '#platform/caller/turns.ts';
-
-const as = <T>(ip: string, work: () => T): T =>
-  forRequest(() => {
-    nameCaller({ userId: null, isSystem: false }, { ip, userAgent: null });
-    return work();
-  });
+import { as, settled } from './callers.ts';
 
 const setUp = (limits: TurnLimits) => {
   const bound = createTurns(limits, { busy: 'busy', aborted: () => new Error('aborted') });
@@ -21,7 +15,6 @@ const setUp = (limits: TurnLimits) => {
 };
 const TOO_MANY = { code: 'too_many_requests', details: { retryAfterSeconds: 10 } };
 const BUSY = { code: 'unavailable', details: { retryAfterSeconds: 10 } };
-const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 it('limits one caller to its share, and gives other callers theirs', async () => {
   const { bound, turns, releases, ask } = setUp({ ofCaller: 2, ofAll: 4, waiting: { ofCaller: 9, ofAll: 9 } });

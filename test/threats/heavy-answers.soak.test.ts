@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, expect, it } from 'vitest';
-
 import { useApp } from '../support/app.ts';
 import type { TestProject } from '../support/factories.ts';
 import { until } from '../support/until.ts';
@@ -20,12 +19,12 @@ beforeAll(async () => {
     .execute();
 });
 
-const graphql = async (first: number) => {
+const graphql = async (first: number, type = 'application/json') => {
   const query = `{ project(fullPath: "${project.path_with_namespace}") { issues(first: ${first}) { nodes { description } } } }`;
   return fetch(`${app().url}/api/graphql`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ query }),
+    headers: { 'content-type': type },
+    body: type === 'application/json' ? JSON.stringify({ query }) : query,
   });
 };
 
@@ -61,9 +60,11 @@ it('refuses further large answers to an address that does not read what it asked
   const refused = await app().anonymous.get(`/projects/${project.id}/issues?per_page=30`);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
   expect(refused.headers.get('x-total')).toBeNull();
-  const query = await graphql(30);
-  expect([query.status, query.headers.get('retry-after')]).toEqual([429, '5']);
-  expect((await query.json()).errors).toHaveLength(1);
+  for (const type of ['application/json', 'application/graphql']) {
+    const query = await graphql(30, type);
+    expect([query.status, query.headers.get('retry-after')]).toEqual([429, '5']);
+    expect((await query.json()).errors).toHaveLength(1);
+  }
   expect((await app().anonymous.get(`/projects/${project.id}`)).status).toBe(200);
 
   for (const socket of unread) socket.destroy();

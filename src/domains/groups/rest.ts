@@ -68,13 +68,13 @@ export const routes = [
     input: {
       id: idOrPath(),
       permanently_remove: boolean().default(false),
+      // Clients with static types send an empty path if none is set.
       full_path: text({ emptyIsNull: true }).optional(),
     },
     response: acceptedRecord,
     run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteGroup(ctx, id, {
         permanentlyRemove: permanently_remove,
-        // Clients with static types send an empty path if none is set.
         fullPath: full_path,
         unchangedSince: unmodifiedSince(http),
       });

@@ -21,8 +21,7 @@ export type PublicJwk = z.output<typeof publicJwk> & {
   readonly alg: typeof SIGNING_ALGORITHM;
 };
 
-/** Returns the key that signs: the newest one. Creates the first one on demand, and another if the key
- * cannot be read. */
+/** Returns the key that signs: the newest one. Creates the first one on demand, and another if it cannot be read. */
 export const signingKey = async (ctx: Context): Promise<SigningKey> => {
   let stored = (await newestKey(ctx)) ?? (await ctx.transaction((tx) => makeKey(tx, { unlessThere: true })));
   const known = opened.get(ctx.services);

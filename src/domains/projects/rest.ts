@@ -123,13 +123,13 @@ export const routes = [
     input: {
       id: idOrPath(),
       permanently_remove: boolean().default(false),
+      // Clients with static types send an empty path if none is set.
       full_path: text({ emptyIsNull: true }).optional(),
     },
     response: accepted,
     run: async (ctx, { id, permanently_remove, full_path }, http) => {
       await deleteProject(ctx, await getProject(ctx, id), {
         permanentlyRemove: permanently_remove,
-        // Clients with static types send an empty path if none is set.
         fullPath: full_path,
         unchangedSince: unmodifiedSince(http),
       });
