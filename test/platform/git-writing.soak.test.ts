@@ -180,7 +180,7 @@ case "$*" in *unpack-objects*) [ -e '${lost}' ] || find '${root}/a/b.git/objects
     await runGit(join(root, 'a/b.git'), 'fsck', '--strict');
   });
 
-  it('takes one process once the repository is in use, and no process for branches', async () => {
+  it('takes one process once the repository is in use, and none for branches and what is asked about it', async () => {
     const script = join(bench.folder, 'counting-git');
     const log = join(bench.folder, 'commands');
     await writeFile(
@@ -216,6 +216,16 @@ case "$*" in *unpack-objects*) [ -e '${lost}' ] || find '${root}/a/b.git/objects
       total: 0,
     });
     await git.changedFiles('a/b.git', [third]);
+    const range = { from: third, not: [first] };
+    expect(await git.countCommits('a/b.git', range)).toBe(2);
+    expect(await git.listCommits('a/b.git', { ...range, limit: 1 })).toMatchObject([{ id: third }]);
+    expect(await git.mergeBase('a/b.git', [third, first])).toBe(first);
+    expect(await git.isAncestor('a/b.git', first, third)).toBe(true);
+    expect(await git.lastCommitOf('a/b.git', third, 'x')).toBe(third);
+    for await (const file of git.allFiles('a/b.git', third)) expect(file).toMatchObject({ path: 'x/y', size: 5 });
+    for await (const changed of git.changedPaths('a/b.git', first, third)) expect(changed).toBe('x/y');
+    expect(await git.renames('a/b.git', first, third)).toEqual(new Map());
+    expect(await git.diskSize('a/b.git')).toBeGreaterThan(0);
     expect(await commands()).toEqual(['unpack-objects']);
     await git.close();
   });

@@ -138,11 +138,10 @@ const checkLastCommits = async (ctx: Context, start: Start, actions: readonly Fi
     // Clients with static types send an empty id if they know none.
     if (!last_commit_id || action === 'create') continue;
     const path = action === 'move' ? previous_path : file_path;
-    const [last] =
-      start.parent === null
-        ? []
-        : await ctx.services.git.listCommits(start.diskPath, { from: start.parent, path, limit: 1 });
-    if (last?.id === last_commit_id) continue;
+    const { diskPath, parent } = start;
+    const last =
+      parent === null || path === undefined ? parent : await ctx.services.git.lastCommitOf(diskPath, parent, path);
+    if (last === last_commit_id) continue;
     throw refusal(
       actions.length > 1
         ? `The file has changed since you started editing it: ${file_path}`

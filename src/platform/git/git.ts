@@ -22,6 +22,7 @@ import { createBlame } from './reading/blame.ts';
 import { createChangesBetween } from './reading/changes-between.ts';
 import { createDiff, createDiffText, createRenames } from './reading/diff.ts';
 import { createHistory } from './reading/history.ts';
+import { createLinearHistory } from './reading/linear-history.ts';
 import { createTrees } from './reading/trees.ts';
 import { createRefs } from './refs/refs.ts';
 import { createRefWriter } from './refs/writer.ts';
@@ -74,19 +75,20 @@ export const createGit = (options: GitOptions): Git => {
   const repositories = createRepositories(runner, forget);
   const refs = createRefs(runner, objects, writer);
   const treeReader = createTreeReader(runner, objects);
+  const linear = createLinearHistory(objects, treeReader);
   return {
     ...repositories,
     ...refs,
-    ...createAncestry(runner),
+    ...createAncestry(runner, linear),
     ...createTrees(runner, objects, treeReader),
-    ...createAllFiles(runner, objects),
+    ...createAllFiles(runner, objects, treeReader),
     ...createAttributes(runner),
-    ...createHistory(runner, objects, treeReader),
+    ...createHistory(runner, objects, treeReader, linear),
     ...createArchives(runner),
     diff: createDiff(runner),
     diffText: createDiffText(runner),
-    ...createChangesBetween(runner),
-    renames: createRenames(runner),
+    ...createChangesBetween(runner, treeReader),
+    renames: createRenames(runner, treeReader),
     blame: createBlame(runner),
     ...createSmartHttp(runner, createIncomingHook(root), objects, refs),
     ...createBundles(runner, forget, { ...repositories, ...refs }),
@@ -98,7 +100,7 @@ export const createGit = (options: GitOptions): Git => {
     ...createCommitFiles(runner, objects, treeReader, refs),
     ...createTagObjects(runner, objects),
     applyChange: createMergedCommits(runner, objects),
-    mergeCommits: createMerges(runner, objects),
+    mergeCommits: createMerges(runner, objects, linear),
     rebaseCommits: createRebases(runner, objects),
 
     async requireVersion() {

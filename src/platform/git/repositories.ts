@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { mapLimit } from '../concurrency/map-limit.ts';
 import { syncPath, writeOnce } from '../files/durable.ts';
-import { HOUR_MS } from '../values/units.ts';
 import { GitError } from './git-error.ts';
-import type { Runner } from './process/runner.ts';
+import { HOME, type Runner } from './process/runner.ts';
 import { validRefName } from './ref-names.ts';
 import type { Git } from './types.ts';
 
@@ -13,22 +13,15 @@ type RepositoryFunctions = Pick<
   'init' | 'remove' | 'exists' | 'claim' | 'stored' | 'changedAt' | 'diskSize' | 'pack' | 'gc'
 >;
 
+/** A folder of loose objects, or of packs. */
+const OBJECT_FOLDER = /^(?:[0-9a-f]{2}|pack)$/;
+const FILES_AT_ONCE = 4;
 const GC_TIMEOUT_MS = 2 * 60 * 60_000;
 
 export const createRepositories = (runner: Runner, forget: (path: string) => void): RepositoryFunctions => {
   const exists = async (path: string): Promise<boolean> => {
     const head = join(runner.directory(path), 'HEAD');
     return (await unlessAbsent(stat(head))) !== null;
-  };
-
-  let config: Promise<string> | null = null;
-  /** Reads the initial config only once: it depends only on the git version and the file system. */
-  const configOf = (): Promise<string> => {
-    config ??= initialConfig(runner);
-    config.catch(() => {
-      config = null;
-    });
-    return config;
   };
 
   return {
@@ -42,7 +35,7 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
       // Built at a temporary path and moved, so that a repository is either complete or absent.
       const fresh = runner.directory(incomingPath(path));
       try {
-        await writeEmpty(fresh, await configOf(), defaultBranch, runner.durable);
+        await writeEmpty(fresh, await configIn(runner), defaultBranch, runner.durable);
         await rename(fresh, target);
         if (runner.durable) await syncPath(dirname(target));
       } catch (error) {
@@ -82,9 +75,22 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
     },
 
     async diskSize(path) {
-      const text = (await runner.run(path, ['count-objects', '-v'])).stdout.toString('latin1');
-      const kibibytes = (key: string) => Number(new RegExp(`^${key}: (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
-      return (kibibytes('size') + kibibytes('size-pack')) * 1024;
+      const objects = join(runner.directory(path), 'objects');
+      const folders = await unlessAbsent(readdir(objects));
+      if (folders === null) throw new GitError('missing', 'The repository does not exist');
+      const files = await mapLimit(
+        folders.filter((name) => OBJECT_FOLDER.test(name)),
+        FILES_AT_ONCE,
+        async (name) =>
+          ((await unlessAbsent(readdir(join(objects, name)))) ?? []).map((file) => join(objects, name, file)),
+      );
+      // Housekeeping may remove a file meanwhile.
+      const sizes = await mapLimit(
+        files.flat(),
+        FILES_AT_ONCE,
+        async (file) => (await unlessAbsent(stat(file)))?.size ?? 0,
+      );
+      return sizes.reduce((sum, size) => sum + size, 0);
     },
 
     async pack(path, { signal, timeoutMs = GC_TIMEOUT_MS } = {}) {
@@ -100,36 +106,21 @@ export const createRepositories = (runner: Runner, forget: (path: string) => voi
   };
 };
 
-const initialConfig = async (runner: Runner): Promise<string> => {
-  await removeLostTemplates(runner.root);
-  const folder = join(runner.root, `${TEMPLATE}${randomUUID()}`);
-  try {
-    await runner.run(null, ['init', '--quiet', '--bare', '--template=', '--object-format=sha1', folder]);
-    return await readFile(join(folder, 'config'), 'utf8');
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-};
-
-const TEMPLATE = '.template-';
-
-/** Removes those older than an hour, which processes left behind when they died. */
-const removeLostTemplates = async (root: string): Promise<void> => {
-  for (const name of await readdir(root)) {
-    if (!name.startsWith(TEMPLATE)) continue;
-    const path = join(root, name);
-    const status = await unlessAbsent(stat(path));
-    if (status && status.mtimeMs < Date.now() - HOUR_MS) await rm(path, { recursive: true, force: true });
-  }
-};
-
-/** The same as `git init --bare --template=` (gitrepository-layout). */
+/** The same as `git init --bare --template=` (gitrepository-layout), without starting git. */
 const writeEmpty = async (folder: string, config: string, defaultBranch: string, flush: boolean): Promise<void> => {
   for (const each of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
     await mkdir(join(folder, each), { recursive: true });
   }
   await writeFile(join(folder, 'config'), config, { flush });
   await writeFile(join(folder, 'HEAD'), `ref: refs/heads/${defaultBranch}\n`, { flush });
+};
+
+const CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n';
+
+/** Returns the configuration of a repository. Like git, it says whether the file system ignores case. */
+const configIn = async (runner: Runner): Promise<string> => {
+  const ignoresCase = (await unlessAbsent(stat(join(runner.root, HOME.toUpperCase())))) !== null;
+  return `${CONFIG}${ignoresCase ? '\tignorecase = true\n' : ''}`;
 };
 
 /** Returns a temporary path next to a repository, for one that is being built. */

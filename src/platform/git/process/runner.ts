@@ -120,6 +120,9 @@ const MESSAGES: Readonly<Record<GitErrorReason, string>> = {
   aborted: 'The repository operation was cancelled',
 };
 
+/** The home folder of git, below the root of the repositories. */
+export const HOME = '.home';
+
 export interface RunnerOptions {
   readonly root: string;
   readonly log: Logger;
@@ -135,7 +138,7 @@ export interface RunnerOptions {
 
 export const createRunner = (options: RunnerOptions): Runner => {
   const { root, log, caches, gitBinary, durable } = options;
-  const home = join(root, '.home');
+  const home = join(root, HOME);
   mkdirSync(home, { recursive: true });
   const environment = {
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',

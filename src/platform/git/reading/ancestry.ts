@@ -2,6 +2,7 @@ import { GitError } from '../git-error.ts';
 import type { Runner } from '../process/runner.ts';
 import { requireOids } from '../ref-names.ts';
 import type { Git } from '../types.ts';
+import type { LinearHistory } from './linear-history.ts';
 
 type AncestryFunctions = Pick<Git, 'containedIn' | 'isAncestor' | 'mergeCommitOf'>;
 
@@ -10,7 +11,7 @@ const MAX_OUTPUT_BYTES = 512 * 1024;
 /** The newest merges of a branch among which the merge of a commit is searched. */
 const MAX_MERGES = 1_000;
 
-export const createAncestry = (runner: Runner): AncestryFunctions => {
+export const createAncestry = (runner: Runner, linear: LinearHistory): AncestryFunctions => {
   // Results never become stale: a commit id depends on the content of the commit, including its parents.
   const contained = runner.caches.create<string, boolean>({ name: 'contained commits', limit: 20_000 });
 
@@ -25,6 +26,8 @@ export const createAncestry = (runner: Runner): AncestryFunctions => {
 
   const isAncestor = async (path: string, ancestorOid: string, descendantOid: string): Promise<boolean> => {
     requireOids([ancestorOid, descendantOid]);
+    const near = await linear.isAncestor(path, ancestorOid, descendantOid);
+    if (near !== undefined) return near;
     const args = ['merge-base', '--is-ancestor', ancestorOid, descendantOid];
     return (await runner.run(path, args, { allow: [1] })).exitCode === 0;
   };

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { EMPTY_TREE } from '../objects/tree.ts';
+import type { TreeReader } from '../objects/tree-reader.ts';
 import type { Runner } from '../process/runner.ts';
 import { splitLines } from '../process/split-lines.ts';
 import { splitRecords } from '../process/split-records.ts';
 import type { GitReading } from '../reading.ts';
 import { requireOids } from '../ref-names.ts';
+import { fewChanges } from './tree-changes.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -12,7 +14,10 @@ const FLAGS = ['diff-tree', '-r', '--no-renames', '--no-color', '--no-ext-diff',
 const PATCH_FLAGS = [...FLAGS, '-p', '--full-index', '--no-indent-heuristic', '--submodule=short', '-U3'];
 
 /** Reads what differs between two commits without keeping the difference in memory. */
-export const createChangesBetween = (runner: Runner): Pick<GitReading, 'changedPaths' | 'patchId'> => {
+export const createChangesBetween = (
+  runner: Runner,
+  trees: TreeReader,
+): Pick<GitReading, 'changedPaths' | 'patchId'> => {
   const stream = (flags: readonly string[], path: string, from: string | null, to: string, signal?: AbortSignal) => {
     const oids = [from ?? EMPTY_TREE, to];
     requireOids(oids);
@@ -21,6 +26,8 @@ export const createChangesBetween = (runner: Runner): Pick<GitReading, 'changedP
 
   return {
     async *changedPaths(path, from, to, { signal } = {}) {
+      const few = await fewChanges(trees, path, from, to);
+      if (few) return yield* [...few.added, ...few.modified, ...few.removed];
       const source = stream([...FLAGS, '--name-only', '-z'], path, from, to, signal);
       for await (const name of splitRecords(source, 0)) yield name.toString('utf8');
     },

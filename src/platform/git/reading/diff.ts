@@ -1,10 +1,12 @@
 import { EMPTY_TREE } from '../objects/tree.ts';
+import type { TreeReader } from '../objects/tree-reader.ts';
 import { foreignObjects, type Runner } from '../process/runner.ts';
 import { type Line, splitLines } from '../process/split-lines.ts';
 import { streamOf } from '../process/stream.ts';
 import { unquoteName } from '../quoted-names.ts';
 import type { Diff, DiffFile, DiffOptions, GitReading } from '../reading.ts';
 import { requireOids } from '../ref-names.ts';
+import { fewChanges } from './tree-changes.ts';
 
 const TIMEOUT_MS = 30_000;
 // Defaults, which callers can override.
@@ -68,9 +70,11 @@ const MAX_RENAMES_BYTES = 16 * 1024 * 1024;
 
 /** Reads only names, so it costs far less than a diff. */
 export const createRenames =
-  (runner: Runner): GitReading['renames'] =>
+  (runner: Runner, trees: TreeReader): GitReading['renames'] =>
   async (path, from, to, { signal, timeoutMs = TIMEOUT_MS } = {}) => {
     requireOids([from ?? EMPTY_TREE, to]);
+    const few = await fewChanges(trees, path, from, to);
+    if (few?.added.length === 0 || few?.removed.length === 0) return new Map();
     const args = ['diff-tree', '-r', '-M', '--diff-filter=R', '--name-status', '-z', from ?? EMPTY_TREE, to];
     const { stdout } = await runner.run(path, args, { signal, timeoutMs, maxOutputBytes: MAX_RENAMES_BYTES });
     const fields = stdout.toString('utf8').split('\0');

@@ -17,7 +17,8 @@ import { splitRecords } from '../process/split-records.ts';
 import { requireOids, validFullRef, validOid } from '../ref-names.ts';
 import { readHead, readRefFiles } from '../refs/files.ts';
 import type { Git } from '../types.ts';
-import { changedBetween } from './tree-changes.ts';
+import { type LinearHistory, MAX_LINE } from './linear-history.ts';
+import { fewChanges, MAX_FILES } from './tree-changes.ts';
 
 type HistoryFunctions = Pick<
   Git,
@@ -35,17 +36,20 @@ type HistoryFunctions = Pick<
 >;
 
 const PUSHED_COMMITS = 20;
+/** Above this number of excluded branches, git is faster. */
+const MAX_OTHERS = 3;
 const COMMITS_AT_ONCE = 50;
 /** The characters that are kept of a message if there is no room for more. */
 const MESSAGE_BEGINNING = 200;
-const MAX_FILES = 5_000;
 /** Limit for all changes together. Each path takes two records. */
 const MAX_RECORDS = 1_000_000;
-/** Above these numbers of commits, or of trees per commit, one git process is faster than reading them one by one. */
-const MAX_LINE = 5;
-const MAX_TREES = 200;
 
-export const createHistory = (runner: Runner, objects: ObjectReader, trees: TreeReader): HistoryFunctions => {
+export const createHistory = (
+  runner: Runner,
+  objects: ObjectReader,
+  trees: TreeReader,
+  linear: LinearHistory,
+): HistoryFunctions => {
   const readCommits = async (path: string, oids: readonly string[]): Promise<Commit[]> => {
     const found = await Promise.all(
       // git resolves the object to a commit. Otherwise the id of a huge blob would be read just to find out its type.
@@ -94,27 +98,23 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     return (await runner.run(path, args, { input, env, signal, timeoutMs })).stdout.toString('latin1').trim();
   };
 
-  /** Returns the commits from `newOid` back to `oldOid`, newest first, if each has a single parent. Otherwise null. */
-  const lineOf = async (path: string, newOid: string, oldOid: string): Promise<Commit[] | null> => {
-    const line: Commit[] = [];
-    for (let oid = newOid; oid !== oldOid; ) {
-      const [commit] = line.length < MAX_LINE ? await readCommits(path, [oid]) : [];
-      const [parent, ...others] = commit?.parent_ids ?? [];
-      if (!commit || parent === undefined || others.length > 0) return null;
-      line.push(commit);
-      oid = parent;
-    }
-    return line;
+  /** Returns the newest `limit` commits of a range without git, or undefined if only git could select them. */
+  const ofLine = async (path: string, range: RevisionRange & ForeignOptions, limit?: number) => {
+    const { from, not = [] } = range;
+    if (typeof from !== 'string' || not.length > MAX_OTHERS || isSelective(range)) return undefined;
+    return not.length === 0 ? linear.until(path, from, limit) : linear.between(path, from, not);
   };
 
-  /** Returns true if another branch has the commit as its tip. Returns false if only git could find out. */
-  const isTip = async (path: string, oid: string, excludeRefs: readonly string[]): Promise<boolean> => {
+  /** Returns the commits on no other branch. Returns undefined if only git could find out. */
+  const ofCreatedBranch = async (path: string, oid: string, excludeRefs: readonly string[]) => {
     const directory = runner.directory(path);
     // Most branches start at the tip of the default branch, which is faster to read than all branches.
     const head = await readHead(directory);
-    if (head?.oid === oid && !excludeRefs.includes(head.name)) return true;
+    if (head?.oid === oid && !excludeRefs.includes(head.name)) return [];
     const refs = await readRefFiles(directory, 'refs/heads/');
-    return refs?.some((ref) => ref.oid === oid && !excludeRefs.includes(ref.name)) ?? false;
+    const others = refs?.filter(({ name }) => !excludeRefs.includes(name)).map((ref) => ref.oid);
+    if (others?.includes(oid)) return [];
+    return others && others.length <= MAX_OTHERS ? linear.between(path, oid, others) : undefined;
   };
 
   /** Returns the same as git for a few small changes, or null if git is faster. */
@@ -125,10 +125,7 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     if (oids.length > MAX_LINE) return null;
     const changes = new Map<string, ChangedFiles>();
     for (const commit of await readCommits(path, oids)) {
-      const changed = await changedBetween(trees, path, commit.parent_ids[0] ?? null, commit.id, {
-        maxTrees: MAX_TREES,
-        maxFiles: MAX_FILES,
-      });
+      const changed = await fewChanges(trees, path, commit.parent_ids[0] ?? null, commit.id);
       if (changed === null) return null;
       changes.set(commit.id, changed);
     }
@@ -139,18 +136,24 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     readCommits,
 
     async listCommits(path, options) {
-      const flags = [`--max-count=${options.limit}`, `--skip=${options.skip ?? 0}`];
-      const output = await revList(path, flags, options);
-      const oids = output === '' ? [] : output.split('\n');
+      const { limit, skip = 0 } = options;
+      const few = await ofLine(path, options, skip + limit);
+      if (few && !options.messages) return few.slice(skip, skip + limit);
+      const output = few ? '' : await revList(path, [`--max-count=${limit}`, `--skip=${skip}`], options);
+      const oids = few ? few.slice(skip, skip + limit).map(({ id }) => id) : output === '' ? [] : output.split('\n');
       return options.messages ? readBounded(path, oids, options.messages) : readCommits(path, oids);
     },
 
-    countCommits: async (path, range) => Number(await revList(path, ['--count'], range)),
+    async countCommits(path, range) {
+      const few = await ofLine(path, range);
+      return few ? few.length : Number(await revList(path, ['--count'], range));
+    },
 
     async newCommits(path, newOid, oldOid, { limit = PUSHED_COMMITS, excludeRefs = [], ...call } = {}) {
-      const line = oldOid === null ? null : await lineOf(path, newOid, oldOid);
-      if (line && line.length <= limit) return { commits: line, total: line.length };
-      if (oldOid === null && (await isTip(path, newOid, excludeRefs))) return { commits: [], total: 0 };
+      const few = await (oldOid === null
+        ? ofCreatedBranch(path, newOid, excludeRefs)
+        : linear.between(path, newOid, [oldOid]));
+      if (few) return { commits: few.slice(0, limit), total: few.length };
       const range = { from: newOid, not: oldOid === null ? [] : [oldOid], ...call };
       // For a created branch, commits on other branches are not new.
       const others = [...excludeRefs.filter(validFullRef).map((ref) => `--exclude=${ref}`), '--glob=refs/heads/*'];
@@ -190,11 +193,18 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     },
 
     async lastCommitOf(path, commitOid, filePath, call = {}) {
+      const recent = await linear.lastChange(path, commitOid, filePath);
+      if (recent !== undefined) return recent;
       return (await revList(path, ['--max-count=1'], { ...call, from: commitOid, path: filePath })) || null;
     },
 
     async mergeBase(path, oids, { withObjectsOf, signal, timeoutMs } = {}) {
       requireOids(oids);
+      const [one, other, ...more] = oids;
+      if (withObjectsOf === undefined && one !== undefined && other !== undefined && more.length === 0) {
+        const near = await linear.mergeBase(path, one, other);
+        if (near !== undefined) return near;
+      }
       const env = foreignObjects(runner, withObjectsOf);
       const { stdout } = await runner.run(path, ['merge-base', ...oids], { allow: [1], env, signal, timeoutMs });
       return stdout.toString('latin1').trim() || null;
@@ -221,6 +231,10 @@ export const createHistory = (runner: Runner, objects: ObjectReader, trees: Tree
     },
   };
 };
+
+/** Returns true if the range leaves out commits by more than where it ends, or includes those of another repository. */
+const isSelective = ({ all, path, since, until, author, withObjectsOf }: RevisionRange & ForeignOptions): boolean =>
+  all === true || [path, since, until, author, withObjectsOf].some((option) => option !== undefined);
 
 /** git interprets years outside this range differently. */
 const FIRST_TIME = Date.UTC(1970, 0, 2);

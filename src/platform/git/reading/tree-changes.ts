@@ -1,33 +1,36 @@
 import type { ChangedFiles, ChangedFilesDraft } from '../history.ts';
-import { isTree, type RawEntry, sortKey, textOf } from '../objects/tree.ts';
+import { isTree, sortKey, textOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
+
+/** The changed files of a commit that are listed. */
+export const MAX_FILES = 5_000;
+/** Above this number of trees, one git process is faster than reading them one by one. */
+const MAX_TREES = 200;
 
 /**
  * Returns the files that differ between two trees (null for an empty one), like `git diff-tree -r --no-renames
- * --name-status`. Returns null if more than `maxTrees` trees would have to be read.
+ * --name-status`, without starting git. Returns null if a tree is missing, if they are more than `MAX_FILES`, or if git
+ * is faster.
  */
-export const changedBetween = async (
+export const fewChanges = async (
   trees: TreeReader,
   path: string,
   from: string | null,
   to: string | null,
-  limits: { readonly maxTrees: number; readonly maxFiles: number },
 ): Promise<ChangedFiles | null> => {
   const changes: ChangedFilesDraft = { added: [], modified: [], removed: [] };
   let read = 0;
   let files = 0;
-  const entriesOf = async (oid: string | null): Promise<readonly RawEntry[]> => {
+  const entriesOf = async (oid: string | null) => {
     if (oid === null) return [];
     read += 1;
-    return (await trees.entries(path, oid)) ?? [];
+    return trees.entries(path, oid);
   };
-  const note = (kind: keyof ChangedFiles, name: string) => {
-    files += 1;
-    if (files <= limits.maxFiles) changes[kind].push(name);
-  };
+  /** Returns false if git has to do it. */
   const walk = async (left: string | null, right: string | null, folder: string): Promise<boolean> => {
-    if (read > limits.maxTrees) return false;
+    if (read > MAX_TREES) return false;
     const [before, after] = await Promise.all([entriesOf(left), entriesOf(right)]);
+    if (before === null || after === null) return false;
     const olds = new Map(before.map((entry) => [sortKey(entry), entry]));
     const news = new Map(after.map((entry) => [sortKey(entry), entry]));
     for (const key of [...new Set([...olds.keys(), ...news.keys()])].sort(byCodeUnits)) {
@@ -37,7 +40,11 @@ export const changedBetween = async (
       const name = `${folder}${textOf(either.name)}`;
       if (isTree(either)) {
         if (!(await walk(old?.oid ?? null, now?.oid ?? null, `${name}/`))) return false;
-      } else note(old ? (now ? 'modified' : 'removed') : 'added', name);
+      } else {
+        files += 1;
+        if (files > MAX_FILES) return false;
+        changes[old ? (now ? 'modified' : 'removed') : 'added'].push(name);
+      }
     }
     return true;
   };

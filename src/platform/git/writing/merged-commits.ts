@@ -2,6 +2,7 @@ import { GitError } from '../git-error.ts';
 import { createNewObjects } from '../objects/new-objects.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import { type Runner, readOid } from '../process/runner.ts';
+import type { LinearHistory } from '../reading/linear-history.ts';
 import { requireOids } from '../ref-names.ts';
 import type { Git } from '../types.ts';
 import { identityEnv } from './identity.ts';
@@ -45,17 +46,23 @@ export const createMergedCommits =
 
 /** Creates the commits that merge a branch into another. */
 export const createMerges =
-  (runner: Runner, objects: ObjectReader): Git['mergeCommits'] =>
+  (runner: Runner, objects: ObjectReader, linear: LinearHistory): Git['mergeCommits'] =>
   async (path, { ours, theirs, tree: known, squash, merge }, judge) => {
     requireOids([ours, theirs, known ?? ours]);
     return inQuarantine(runner, path, async ({ env, discard }) => {
-      const merged = () =>
-        mergedTree(runner, path, [ours, theirs], env).catch(async (error: unknown) => {
+      const merged = async () => {
+        // A branch that is only ahead brings all its files.
+        if (await linear.isAncestor(path, ours, theirs)) {
+          const tree = await objects.read(path, 'info', `${theirs}^{tree}`);
+          if (tree) return tree.oid;
+        }
+        return mergedTree(runner, path, [ours, theirs], env).catch(async (error: unknown) => {
           // git refuses to merge commits without a common ancestor. Rare, so this is found out afterwards.
           const base = await runner.run(path, ['merge-base', ours, theirs], { env, allow: [1] });
           if (base.exitCode === 1) return null;
           throw error;
         });
+      };
       const tree = known ?? (await merged());
       if (tree === null) {
         discard();
