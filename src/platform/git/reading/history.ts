@@ -102,6 +102,8 @@ export const createHistory = (
   const ofLine = async (path: string, range: RevisionRange & ForeignOptions, limit?: number) => {
     const { from, not = [] } = range;
     if (typeof from !== 'string' || not.length > MAX_OTHERS || isSelective(range)) return undefined;
+    // Few repositories are so short that a page of their history is all of it.
+    if (not.length === 0 && limit !== undefined && limit > MAX_LINE) return undefined;
     return not.length === 0 ? linear.until(path, from, limit) : linear.between(path, from, not);
   };
 

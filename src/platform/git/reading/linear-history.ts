@@ -36,12 +36,16 @@ export const createLinearHistory = (
   objects: Pick<ObjectReader, 'read'>,
   trees: Pick<TreeReader, 'find'>,
 ): LinearHistory => {
+  const readCommit = async (path: string, oid: string): Promise<Commit | null> => {
+    // git resolves a tag to its commit. Otherwise the id of a huge blob would be read just to find out its type.
+    const object = validOid(oid) ? await objects.read(path, 'contents', `${oid}^{commit}`) : null;
+    return object && parseCommit(object.oid, object.content);
+  };
+
   async function* walk(path: string, from: string): AsyncGenerator<Commit> {
     for (let oid: string | undefined = from, read = 0; oid !== undefined && read <= MAX_LINE; read++) {
-      // git resolves a tag to its commit. Otherwise the id of a huge blob would be read just to find out its type.
-      const object = validOid(oid) ? await objects.read(path, 'contents', `${oid}^{commit}`) : null;
-      if (object === null) return;
-      const commit = parseCommit(object.oid, object.content);
+      const commit = await readCommit(path, oid);
+      if (commit === null) return;
       yield commit;
       oid = commit.parent_ids.length === 1 ? commit.parent_ids[0] : undefined;
     }
@@ -94,9 +98,10 @@ export const createLinearHistory = (
     mergeBase: async (path, one, other) => (await meet(path, one, other))?.common,
 
     async isAncestor(path, ancestor, descendant) {
-      const { commits, isWhole } = await read(path, descendant, ({ id }) => id === ancestor);
-      if (commits.at(-1)?.id === ancestor) return true;
-      return isWhole ? false : undefined;
+      const wanted = (await readCommit(path, ancestor))?.id;
+      const { commits, isWhole } = await read(path, descendant, ({ id }) => id === wanted);
+      if (wanted !== undefined && commits.at(-1)?.id === wanted) return true;
+      return isWhole && wanted !== undefined ? false : undefined;
     },
 
     async lastChange(path, from, filePath) {
