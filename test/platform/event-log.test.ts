@@ -9,6 +9,7 @@ import { type EventLog, startEventLog } from '#platform/event-log/event-log.ts';
 import { definePruneEvents } from '#platform/event-log/prune.ts';
 import { countBetween, POSITIONS_PER_RANGE } from '#platform/event-log/ranges.ts';
 import type { LiveFilter } from '#platform/event-log/read.ts';
+import { Sequencer } from '#platform/event-log/sequencer.ts';
 import { defineEvent, type EventRow } from '#platform/events.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { createTestServices, type TestServices } from '../support/services.ts';
@@ -152,6 +153,37 @@ describe('the log', () => {
       await until('it has come', () => events.length === n + 1);
     }
     end();
+  });
+});
+
+describe('the sequencer', () => {
+  it('tells of the positions it assigned once its statement has returned, and of those of other processes at once', async () => {
+    const told: number[] = [];
+    let announce = (_: string): void => {};
+    const sequencer = new Sequencer(services.pool, services.log, NO_POLL_MS);
+    sequencer.onAdvance(() => told.push(sequencer.position));
+    sequencer.sequenceThrough(async () => {
+      announce('8');
+      expect(told).toEqual([]);
+      return 7;
+    });
+    await sequencer.start({
+      on: (channel, handler) => {
+        if (channel === 'events') announce = handler;
+        return () => {};
+      },
+      onReconnect: () => () => {},
+    });
+    expect(told).toEqual([8]);
+    announce('9');
+    expect(told).toEqual([8, 9]);
+    sequencer.sequenceThrough(async () => {
+      announce('10');
+      throw new Error('the database is gone');
+    });
+    await expect(sequencer.sequence()).rejects.toThrow('gone');
+    expect(told).toEqual([8, 9, 10]);
+    await sequencer.stop();
   });
 });
 

@@ -27,6 +27,9 @@ export class Sequencer {
   readonly #handlers = new Set<() => void>();
   readonly #release: (() => void)[] = [];
   #position = 0;
+  /** How many of our own statements run, and the newest position that was announced meanwhile. */
+  #sequencing = 0;
+  #announced = 0;
   #poll: NodeJS.Timeout | undefined;
 
   constructor(pool: Pool, log: Logger, pollMs = POLL_MS) {
@@ -48,7 +51,7 @@ export class Sequencer {
   async start(notifications: Notifications): Promise<void> {
     this.#release.push(
       notifications.on('event_committed', () => this.#loop.wake()),
-      notifications.on('events', (payload) => this.#advance(Number(payload))),
+      notifications.on('events', (payload) => this.#hear(Number(payload))),
       notifications.onReconnect(() => this.#loop.wake()),
     );
     await this.sequence();
@@ -74,7 +77,13 @@ export class Sequencer {
 
   /** Assigns positions to all committed events. Returns the newest position. */
   async sequence(): Promise<number> {
-    this.#advance(await this.#run(SEQUENCING));
+    this.#sequencing++;
+    try {
+      this.#announced = Math.max(this.#announced, await this.#run(SEQUENCING));
+    } finally {
+      this.#sequencing--;
+      this.#advance(this.#announced);
+    }
     return this.#position;
   }
 
@@ -83,6 +92,15 @@ export class Sequencer {
     for (const release of this.#release) release();
     this.#handlers.clear();
     await this.#loop.stop();
+  }
+
+  /**
+   * Our own statement announces its positions too, just before it returns. Readers would read the new events again if they
+   * heard of them before that.
+   */
+  #hear(position: number): void {
+    this.#announced = Math.max(this.#announced, position);
+    if (this.#sequencing === 0) this.#advance(this.#announced);
   }
 
   #advance(position: number): void {
