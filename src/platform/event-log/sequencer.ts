@@ -79,7 +79,8 @@ export class Sequencer {
   async sequence(): Promise<number> {
     this.#sequencing++;
     try {
-      this.#announced = Math.max(this.#announced, await this.#run(SEQUENCING));
+      const head = await this.#run(SEQUENCING);
+      this.#announced = Math.max(this.#announced, head);
     } finally {
       this.#sequencing--;
       this.#advance(this.#announced);
