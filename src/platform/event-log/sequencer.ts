@@ -80,7 +80,7 @@ export class Sequencer {
     this.#sequencing++;
     try {
       const head = await this.#run(SEQUENCING);
-      this.#announced = Math.max(this.#announced, head);
+      if (head > this.#announced) this.#announced = head;
     } finally {
       this.#sequencing--;
       this.#advance(this.#announced);
@@ -100,7 +100,7 @@ export class Sequencer {
    * heard of them before that.
    */
   #hear(position: number): void {
-    this.#announced = Math.max(this.#announced, position);
+    if (position > this.#announced) this.#announced = position;
     if (this.#sequencing === 0) this.#advance(this.#announced);
   }
 
