@@ -172,7 +172,7 @@ export const startHub = async ({
 
     closers.push(() => flushUses(services));
     // The server listens first, because everything that starts later writes its URL into bodies and records.
-    const metrics = metricsOfProcess(caches);
+    const metrics = metricsOfProcess(services);
     const faces = config.role !== 'worker';
     const web = await serveWeb({ services, createContext, eventLog, checkResponses, metrics, faces });
     closers.push(() => closeHttp(web, HTTP_CLOSE_TIMEOUT_MS));

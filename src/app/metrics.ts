@@ -1,6 +1,8 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry, register } from 'prom-client';
 import type { Caches } from '#platform/cache.ts';
+import type { Answers } from '#platform/caller/answers.ts';
+import type { Services } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { sameSecret } from '#platform/secrets.ts';
 import { NO_SUCH_ROUTE } from '#rest/errors.ts';
@@ -40,8 +42,8 @@ export const createMetricsServer = (options: {
 
 let collecting = false;
 
-/** The metrics of this process: its own HTTP metrics, its caches, and those registered once for the whole process. */
-export const metricsOfProcess = (caches: Caches): Registry => {
+/** The metrics of this process: its HTTP metrics, caches and answers, and those registered once for the whole process. */
+export const metricsOfProcess = ({ caches, answers }: Pick<Services, 'caches' | 'answers'>): Registry => {
   if (!collecting) collectDefaultMetrics();
   collecting = true;
   const metrics = new Registry();
@@ -50,6 +52,7 @@ export const metricsOfProcess = (caches: Caches): Registry => {
     if (metric) metrics.registerMetric(metric);
   }
   collectCaches(metrics, caches);
+  collectAnswers(metrics, answers);
   return metrics;
 };
 
@@ -75,6 +78,29 @@ const collectCaches = (metrics: Registry, caches: Caches): void => {
         this.inc({ cache, result: 'hit' }, hits);
         this.inc({ cache, result: 'miss' }, misses);
       }
+    },
+  });
+};
+
+/** Adds how busy the process is with answers. */
+const collectAnswers = (metrics: Registry, answers: Answers): void => {
+  new Gauge({
+    name: 'millrace_answers',
+    help: 'Lists and GraphQL queries of this process by state: running, waiting for their turn.',
+    labelNames: ['state'],
+    registers: [metrics],
+    collect() {
+      const { running, waiting } = answers.figures();
+      this.set({ state: 'running' }, running);
+      this.set({ state: 'waiting' }, waiting);
+    },
+  });
+  new Gauge({
+    name: 'millrace_unsent_answer_bytes',
+    help: 'Bytes of large answers that their clients have yet to read.',
+    registers: [metrics],
+    collect() {
+      this.set(answers.figures().unsentBytes);
     },
   });
 };

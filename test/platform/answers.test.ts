@@ -14,14 +14,15 @@ const setUp = () => {
         return ip;
       }),
     );
-  return { started, endings, read };
+  return { answers, started, endings, read };
 };
 
 it('makes six answers of a caller at a time, while other callers get theirs', async () => {
-  const { started, endings, read } = setUp();
+  const { answers, started, endings, read } = setUp();
   const reads = Array.from({ length: 8 }, () => read('a'));
   reads.push(read('b'));
   await settled();
+  expect(answers.figures()).toEqual({ running: 7, waiting: 2, unsentBytes: 0 });
   expect(started).toEqual(['a', 'a', 'a', 'a', 'a', 'a', 'b']);
   endings[0]?.();
   await settled();
@@ -32,6 +33,7 @@ it('makes six answers of a caller at a time, while other callers get theirs', as
   }
   for (const end of endings) end();
   expect(await Promise.all(reads)).toHaveLength(9);
+  expect(answers.figures()).toEqual({ running: 0, waiting: 0, unsentBytes: 0 });
 });
 
 it('passes the turn on when a read fails', async () => {

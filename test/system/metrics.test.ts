@@ -27,6 +27,9 @@ describe('the metrics page', () => {
       expect(text).toMatch(/^millrace_http_request_duration_seconds_count\{.*status="404"\} 1$/m);
       expect(text).toMatch(/^millrace_cache_entries\{cache="settings"\} 1$/m);
       expect(text).toMatch(/^millrace_cache_lookups_total\{cache="settings",result="hit"\} \d+$/m);
+      expect(text).toMatch(/^millrace_answers\{state="running"\} 0$/m);
+      expect(text).toMatch(/^millrace_answers\{state="waiting"\} 0$/m);
+      expect(text).toMatch(/^millrace_unsent_answer_bytes 0$/m);
       for (const path of ['/api/v4/version', '/-/readiness', '/', '/-/metrics/x']) {
         expect((await fetch(new URL(path, metricsUrl))).status).toBe(404);
       }

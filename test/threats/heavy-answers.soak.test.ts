@@ -56,6 +56,8 @@ it('refuses further large answers to an address that does not read what it asked
     unread.push(socket);
     expect(status).toBe('HTTP/1.1 200');
   }
+  const unsent = () => app().hub.services.answers.figures().unsentBytes;
+  expect(unsent()).toBeGreaterThan(4 * 30 * 1_048_576);
 
   const refused = await app().anonymous.get(`/projects/${project.id}/issues?per_page=30`);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
@@ -68,5 +70,10 @@ it('refuses further large answers to an address that does not read what it asked
   expect((await app().anonymous.get(`/projects/${project.id}`)).status).toBe(200);
 
   for (const socket of unread) socket.destroy();
-  await until('the hub notices that the clients have gone', async () => (await graphql(30)).status === 200);
+  await until('the hub notices that the clients have gone', async () => {
+    const answer = await graphql(30);
+    await answer.arrayBuffer();
+    return answer.status === 200;
+  });
+  await until('all bytes are released', () => unsent() === 0);
 });

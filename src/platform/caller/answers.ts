@@ -22,6 +22,11 @@ export class Answers {
   );
   readonly #unsent = new HeldBytes({ bytesPerAddress: 128 * MIB, bytesInAll: 512 * MIB });
 
+  /** How many answers are being made, how many wait for their turn, and the bytes that clients have yet to read. */
+  figures(): { readonly running: number; readonly waiting: number; readonly unsentBytes: number } {
+    return { running: this.#turns.taken(), waiting: this.#turns.waiting(), unsentBytes: this.#unsent.total };
+  }
+
   /**
    * Runs a read of a list or a query when it is the caller's turn. `read` returns the serialised answer: only then are
    * its rows no longer needed.

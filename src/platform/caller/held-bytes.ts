@@ -26,6 +26,11 @@ export class HeldBytes {
     this.#limits = limits;
   }
 
+  /** The bytes that are held for all clients. */
+  get total(): number {
+    return this.#total;
+  }
+
   from(address: string): Hold {
     const network = networkOf(address);
     let held = 0;

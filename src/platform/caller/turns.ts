@@ -21,6 +21,8 @@ export interface Turns {
   takeNow(): Release;
   /** Returns the number of slots in use. */
   taken(): number;
+  /** Returns the number of calls that wait for a slot. */
+  waiting(): number;
 }
 
 export interface TurnLimits {
@@ -88,6 +90,7 @@ export const createTurns = (
 
   return {
     taken: () => all,
+    waiting: () => queued,
     takeNow() {
       const caller = currentCaller();
       return mayStart(caller) ? start(caller) : refuse(caller);
