@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runGitWith } from '../support/git.ts';
 import { fastImport, type GitBench, openBench, runGit } from './git-support.ts';
 
 // Small histories are read without git, and all others by git. Both must answer alike, so any history is compared with a
@@ -161,4 +162,46 @@ it('a repository has the size of its loose objects and packs', async () => {
   await bench.git.commitFiles(path, { branch: 'main', parent, ...text, files: [file] });
   expect(await bench.git.diskSize(path)).toBeGreaterThan(packed + content.length / 5);
   await expect(bench.git.diskSize('sizes/none.git')).rejects.toMatchObject({ reason: 'missing' });
+});
+
+it('commits and trees that git would not write itself are read as git reads them', async () => {
+  const { git } = bench;
+  const path = 'odd/1.git';
+  const directory = join(bench.root, path);
+  await git.init(path, 'main');
+  const write = (type: string, content: string | Buffer) =>
+    runGitWith({ input: content }, directory, 'hash-object', '-w', '-t', type, '--literally', '--stdin');
+  const blob = await write('blob', 'one');
+  const other = await write('blob', 'two');
+  const entry = (mode: string, name: string, oid: string) =>
+    Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(oid, 'hex')]);
+  const commit = (tree: string, parents: string, more = '') =>
+    write(
+      'commit',
+      `tree ${tree}\n${parents}author A <a@b> 1700000000 +0000\ncommitter A <a@b> 1700000000 +0000\n${more}\nx\n`,
+    );
+  const plain = await write('tree', entry('100644', 'f', blob));
+  const first = await commit(plain, '');
+
+  // A parent that is named in a wrong place is none.
+  const forged = await commit(plain, '', `parent ${first}\n`);
+  expect(await git.isAncestor(path, first, forged)).toBe(false);
+  expect(await git.mergeBase(path, [first, forged])).toBeNull();
+  expect(await git.countCommits(path, { from: forged })).toBe(1);
+  // The encoding of a message does not hide its parents.
+  const encoded = await commit(plain, `parent ${first}\n`, 'encoding UTF-16LE\n');
+  expect(await git.isAncestor(path, first, encoded)).toBe(true);
+  expect(await git.countCommits(path, { from: encoded })).toBe(2);
+
+  const [below, belowOther] = await Promise.all([blob, other].map((oid) => write('tree', entry('100644', 's', oid))));
+  const folders = [entry('40000', 'd', below ?? ''), entry('40755', 'd', belowOther ?? '')];
+  const [usual, unusual] = await Promise.all(folders.map((each) => write('tree', each)));
+  const before = await commit(usual ?? '', '');
+  const after = await commit(unusual ?? '', `parent ${before}\n`);
+  expect(await all(git.changedPaths(path, before, after))).toEqual(['d/s']);
+  expect((await all(git.allFiles(path, after))).map((file) => file.path)).toEqual(['d/s']);
+  expect(await git.lastCommitOf(path, after, 'd/s')).toBe(after);
+  const shared = await commit(await write('tree', entry('100664', 'f', blob)), `parent ${first}\n`);
+  expect(await all(git.changedPaths(path, first, shared))).toEqual([]);
+  expect(await git.lastCommitOf(path, shared, 'f')).toBe(first);
 });

@@ -14,12 +14,10 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
   const body = end === -1 ? Buffer.alloc(0) : raw.subarray(end + 2);
   const encoding = /^encoding (.+)$/m.exec(head.toString('latin1'))?.[1];
   const decode = decoderFor(encoding);
-  const parents: string[] = [];
   let author = parseSignature('');
   let committer = author;
   for (const line of decode(head).split('\n')) {
-    if (line.startsWith('parent ')) parents.push(line.slice(7));
-    else if (line.startsWith('author ')) author = parseSignature(line.slice(7));
+    if (line.startsWith('author ')) author = parseSignature(line.slice(7));
     else if (line.startsWith('committer ')) committer = parseSignature(line.slice(10));
   }
   const message = decode(body);
@@ -27,7 +25,7 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
   return {
     id,
     short_id: id.slice(0, 8),
-    parent_ids: parents,
+    parent_ids: parentsIn(head),
     title: message.trimStart().split('\n', 1)[0]?.trimEnd() ?? '',
     message,
     author_name: author.name,
@@ -39,6 +37,16 @@ export const parseCommit = (id: string, raw: Buffer): Commit => {
     trailers: Object.fromEntries(trailers),
     extended_trailers: valuesByKey(trailers),
   };
+};
+
+/**
+ * Returns the parents, which only the lines right after the tree name, whatever the encoding of the commit. Later lines
+ * of that kind mean nothing to git.
+ */
+const parentsIn = (head: Buffer): string[] => {
+  const lines = head.toString('latin1').split('\n').slice(1);
+  const end = lines.findIndex((line) => !line.startsWith('parent '));
+  return lines.slice(0, end === -1 ? lines.length : end).map((line) => line.slice('parent '.length));
 };
 
 /** Returns the kind of signature in a raw commit object, or null if there is none. */

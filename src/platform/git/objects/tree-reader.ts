@@ -1,15 +1,23 @@
 import type { Runner } from '../process/runner.ts';
 import { validOid } from '../ref-names.ts';
 import type { ObjectReader } from './reader.ts';
-import { nameOf, parseTree, type RawEntry, TREE_MODE } from './tree.ts';
+import { EMPTY_TREE, nameOf, parseTree, type RawEntry, TREE_MODE } from './tree.ts';
 
 /** Reads trees through the processes that stay open, without starting one. */
 export interface TreeReader {
   /** Returns the entries of a tree, or of the root of a commit, or null if it does not exist. */
   entries(path: string, treeish: string): Promise<readonly RawEntry[] | null>;
+  /**
+   * Returns the entries of a tree of moderate size whose entries are all as git itself writes them. Otherwise null: then
+   * only git knows how it takes them.
+   */
+  usual(path: string, treeish: string): Promise<readonly RawEntry[] | null>;
   /** Returns the entries at paths from the root of a tree or commit. Leaves out paths without an entry. */
   find(path: string, treeish: string, filePaths: readonly string[]): Promise<ReadonlyMap<string, RawEntry>>;
 }
+
+const MAX_USUAL_BYTES = 128 * 1024;
+const USUAL_MODES: ReadonlySet<string> = new Set(['100644', '100755', '120000', '160000', TREE_MODE]);
 
 export const createTreeReader = (runner: Runner, objects: Pick<ObjectReader, 'read'>): TreeReader => {
   const entries: TreeReader['entries'] = async (path, treeish) => {
@@ -23,6 +31,13 @@ export const createTreeReader = (runner: Runner, objects: Pick<ObjectReader, 're
 
   return {
     entries,
+
+    async usual(path, treeish) {
+      const tree = validOid(treeish) ? await objects.read(path, 'contents', `${treeish}^{tree}`) : null;
+      if (tree === null || tree.size > MAX_USUAL_BYTES) return null;
+      const found = parseTree(tree.content);
+      return found.every(({ mode, oid }) => USUAL_MODES.has(mode) && oid !== EMPTY_TREE) ? found : null;
+    },
 
     async find(path, treeish, filePaths) {
       const folders = new Map<string, Promise<ReadonlyMap<string, RawEntry> | null>>();

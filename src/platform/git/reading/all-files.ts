@@ -20,7 +20,7 @@ export const createAllFiles = (runner: Runner, objects: ObjectReader, trees: Tre
     let read = 0;
     const walk = async (oid: string, folder: string): Promise<boolean> => {
       read += 1;
-      const entries = read > MAX_TREES ? null : await trees.entries(path, oid);
+      const entries = read > MAX_TREES ? null : await trees.usual(path, oid);
       for (const entry of entries ?? []) {
         const name = `${folder}${textOf(entry.name)}`;
         if (isTree(entry)) {

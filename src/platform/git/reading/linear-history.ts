@@ -1,5 +1,6 @@
 import { parseCommit } from '../objects/commit.ts';
 import type { ObjectReader } from '../objects/reader.ts';
+import { nameOf, type RawEntry, TREE_MODE } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
 import type { Commit } from '../objects.ts';
 import { isTreePath, validOid } from '../ref-names.ts';
@@ -34,7 +35,7 @@ interface Read {
 
 export const createLinearHistory = (
   objects: Pick<ObjectReader, 'read'>,
-  trees: Pick<TreeReader, 'find'>,
+  trees: Pick<TreeReader, 'usual'>,
 ): LinearHistory => {
   const readCommit = async (path: string, oid: string): Promise<Commit | null> => {
     // git resolves a tag to its commit. Otherwise the id of a huge blob would be read just to find out its type.
@@ -82,6 +83,20 @@ export const createLinearHistory = (
     return isWhole || commits.length >= limit ? commits.slice(0, limit) : undefined;
   };
 
+  /** Returns the entry at a path, null if there is none, or undefined if only git can read the trees on the way. */
+  const entryAt = async (path: string, commit: string, filePath: string): Promise<RawEntry | null | undefined> => {
+    let found: RawEntry = { mode: TREE_MODE, name: '', oid: commit };
+    for (const segment of filePath.split('/')) {
+      if (found.mode !== TREE_MODE) return null;
+      const entries = await trees.usual(path, found.oid);
+      if (entries === null) return undefined;
+      const entry = entries.find(({ name }) => name === nameOf(segment));
+      if (!entry) return null;
+      found = entry;
+    }
+    return found;
+  };
+
   return {
     until,
 
@@ -106,12 +121,12 @@ export const createLinearHistory = (
 
     async lastChange(path, from, filePath) {
       if (!isTreePath(filePath)) return undefined;
-      const entryIn = async ({ id }: Commit) => (await trees.find(path, id, [filePath])).get(filePath);
-      let newer: { readonly commit: Commit; readonly entry: Awaited<ReturnType<typeof entryIn>> } | null = null;
+      let newer: { readonly commit: Commit; readonly entry: RawEntry | null } | null = null;
       for await (const commit of walk(path, from)) {
-        const entry = await entryIn(commit);
+        const entry = await entryAt(path, commit.id, filePath);
+        if (entry === undefined) return undefined;
         if (newer && (entry?.oid !== newer.entry?.oid || entry?.mode !== newer.entry?.mode)) return newer.commit.id;
-        if (commit.parent_ids.length === 0) return entry === undefined ? null : commit.id;
+        if (commit.parent_ids.length === 0) return entry === null ? null : commit.id;
         newer = { commit, entry };
       }
       return undefined;

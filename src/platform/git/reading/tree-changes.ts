@@ -9,8 +9,8 @@ const MAX_TREES = 200;
 
 /**
  * Returns the files that differ between two trees (null for an empty one), like `git diff-tree -r --no-renames
- * --name-status`, without starting git. Returns null if a tree is missing, if they are more than `MAX_FILES`, or if git
- * is faster.
+ * --name-status`, without starting git. Returns null if a tree is missing or unusual, if they are more than `MAX_FILES`,
+ * or if git is faster.
  */
 export const fewChanges = async (
   trees: TreeReader,
@@ -24,7 +24,7 @@ export const fewChanges = async (
   const entriesOf = async (oid: string | null) => {
     if (oid === null) return [];
     read += 1;
-    return trees.entries(path, oid);
+    return trees.usual(path, oid);
   };
   /** Returns false if git has to do it. */
   const walk = async (left: string | null, right: string | null, folder: string): Promise<boolean> => {
