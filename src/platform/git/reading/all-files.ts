@@ -1,5 +1,5 @@
 import type { ObjectReader } from '../objects/reader.ts';
-import { canonicalMode, isTree, textOf, typeOf } from '../objects/tree.ts';
+import { isTree, textOf, typeOf } from '../objects/tree.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
 import type { FileEntry } from '../objects.ts';
 import type { Runner } from '../process/runner.ts';
@@ -27,7 +27,7 @@ export const createAllFiles = (runner: Runner, objects: ObjectReader, trees: Tre
           if (!(await walk(entry.oid, `${name}/`))) return false;
         } else if (typeOf(entry) === 'blob') {
           if (files.length === MAX_FILES) return false;
-          files.push({ mode: canonicalMode(entry.mode), oid: entry.oid, path: name });
+          files.push({ mode: entry.mode, oid: entry.oid, path: name });
         }
       }
       return entries !== null;

@@ -8,7 +8,7 @@ import type {
   ListCommitsOptions,
   RevisionRange,
 } from '../history.ts';
-import { parseCommit, signatureIn } from '../objects/commit.ts';
+import { signatureIn } from '../objects/commit.ts';
 import type { ObjectReader } from '../objects/reader.ts';
 import type { TreeReader } from '../objects/tree-reader.ts';
 import type { Commit } from '../objects.ts';
@@ -17,7 +17,7 @@ import { splitRecords } from '../process/split-records.ts';
 import { requireOids, validFullRef, validOid } from '../ref-names.ts';
 import { readHead, readRefFiles } from '../refs/files.ts';
 import type { Git } from '../types.ts';
-import { type LinearHistory, MAX_LINE } from './linear-history.ts';
+import { type LinearHistory, MAX_LINE, readCommit } from './linear-history.ts';
 import { fewChanges, MAX_FILES } from './tree-changes.ts';
 
 type HistoryFunctions = Pick<
@@ -51,11 +51,8 @@ export const createHistory = (
   linear: LinearHistory,
 ): HistoryFunctions => {
   const readCommits = async (path: string, oids: readonly string[]): Promise<Commit[]> => {
-    const found = await Promise.all(
-      // git resolves the object to a commit. Otherwise the id of a huge blob would be read just to find out its type.
-      oids.filter(validOid).map((oid) => objects.read(path, 'contents', `${oid}^{commit}`)),
-    );
-    return found.flatMap((object) => (object === null ? [] : [parseCommit(object.oid, object.content)]));
+    const found = await Promise.all(oids.map((oid) => readCommit(objects, path, oid)));
+    return found.filter((commit) => commit !== null);
   };
 
   /** Holds few whole messages at a time: one may have a megabyte. */

@@ -33,19 +33,24 @@ interface Read {
   readonly isWhole: boolean;
 }
 
+/** Returns the commit, or null if the id is none of a commit here. */
+export const readCommit = async (
+  objects: Pick<ObjectReader, 'read'>,
+  path: string,
+  oid: string,
+): Promise<Commit | null> => {
+  // git resolves the object to a commit. Otherwise the id of a huge blob would be read just to find out its type.
+  const object = validOid(oid) ? await objects.read(path, 'contents', `${oid}^{commit}`) : null;
+  return object && parseCommit(object.oid, object.content);
+};
+
 export const createLinearHistory = (
   objects: Pick<ObjectReader, 'read'>,
   trees: Pick<TreeReader, 'usual'>,
 ): LinearHistory => {
-  const readCommit = async (path: string, oid: string): Promise<Commit | null> => {
-    // git resolves a tag to its commit. Otherwise the id of a huge blob would be read just to find out its type.
-    const object = validOid(oid) ? await objects.read(path, 'contents', `${oid}^{commit}`) : null;
-    return object && parseCommit(object.oid, object.content);
-  };
-
   async function* walk(path: string, from: string): AsyncGenerator<Commit> {
     for (let oid: string | undefined = from, read = 0; oid !== undefined && read <= MAX_LINE; read++) {
-      const commit = await readCommit(path, oid);
+      const commit = await readCommit(objects, path, oid);
       if (commit === null) return;
       yield commit;
       oid = commit.parent_ids.length === 1 ? commit.parent_ids[0] : undefined;
@@ -113,7 +118,7 @@ export const createLinearHistory = (
     mergeBase: async (path, one, other) => (await meet(path, one, other))?.common,
 
     async isAncestor(path, ancestor, descendant) {
-      const wanted = (await readCommit(path, ancestor))?.id;
+      const wanted = (await readCommit(objects, path, ancestor))?.id;
       const { commits, isWhole } = await read(path, descendant, ({ id }) => id === wanted);
       if (wanted !== undefined && commits.at(-1)?.id === wanted) return true;
       return isWhole && wanted !== undefined ? false : undefined;
