@@ -35,6 +35,13 @@ const changeFor = (files: ReadonlyMap<string, string>, path: string, content: st
   return isTaken ? null : { action: 'create', path, content };
 };
 
+/** Returns whether the folder was empty, and is now gone. */
+const removeIfEmpty = (folder: string): Promise<boolean> =>
+  rmdir(folder).then(
+    () => true,
+    () => false,
+  );
+
 describe('a commit made without git', () => {
   it('contains the files that git finds in it, and reports the same changes as git', async () => {
     const choice = fc.tuple(fc.constantFrom(...PATHS), fc.string({ maxLength: 3 }));
@@ -130,13 +137,6 @@ describe('a commit made without git', () => {
   it('is kept while a repack removes the folders of objects that it has emptied', async () => {
     const { path, directory } = await newRepository();
     const objects = join(directory, 'objects');
-    let isDone = false;
-    const removal = (async () => {
-      while (!isDone) {
-        const folders = (await readdir(objects)).filter((name) => /^[0-9a-f]{2}$/.test(name));
-        await Promise.all(folders.map((name) => rmdir(join(objects, name)).catch(() => {})));
-      }
-    })();
     let head: string | null = null;
     for (let n = 0; n < 20; n++) {
       const files = Array.from({ length: 20 }, (_, file) => ({
@@ -144,10 +144,23 @@ describe('a commit made without git', () => {
         path: `file-${file}`,
         content: `${n} ${file}`,
       }));
-      head = await commitOn(path, head, files);
+      const commit = commitOn(path, head, files);
+      let isDone = false;
+      const end = () => {
+        isDone = true;
+      };
+      commit.then(end, end);
+      // A repack removes each folder once, and git creates it again once.
+      const removed = new Set<string>();
+      while (!isDone) {
+        const names = (await readdir(objects)).filter((name) => /^[0-9a-f]{2}$/.test(name) && !removed.has(name));
+        const remove = async (name: string) => {
+          if (await removeIfEmpty(join(objects, name))) removed.add(name);
+        };
+        await Promise.all(names.map(remove));
+      }
+      head = await commit;
     }
-    isDone = true;
-    await removal;
     await bench.git.updateRefs(path, [{ ref: 'refs/heads/main', newOid: head }]);
     await runGit(directory, 'fsck', '--strict');
     expect(await runGit(directory, 'rev-list', '--count', 'main')).toBe('20');
@@ -178,6 +191,33 @@ case "$*" in *unpack-objects*) [ -e '${lost}' ] || find '${root}/a/b.git/objects
     await git.close();
     expect(await readFile(lost, 'utf8')).not.toBe('');
     await runGit(join(root, 'a/b.git'), 'fsck', '--strict');
+  });
+
+  it('is written again if the folders of its objects vanish before git has put a file into them', async () => {
+    const script = join(bench.folder, 'hasty-git');
+    const failures = join(bench.folder, 'failures');
+    const root = join(bench.folder, 'vanishing');
+    const objects = join(root, 'a/b.git/objects');
+    // A link to nowhere can be created no more than a folder that exists, and no file can be created in it.
+    await writeFile(
+      script,
+      `#!/bin/sh
+case "$*" in *unpack-objects*) [ -e '${failures}' ] || {
+  for n in $(seq 0 255); do ln -s /nowhere/at/all "$(printf '${objects}/%02x' $n)"; done
+  git "$@" 2>'${failures}'; status=$?
+  find '${objects}' -type l -delete
+  cat '${failures}' >&2; exit $status; };; esac
+exec git "$@"\n`,
+    );
+    await chmod(script, 0o755);
+    const git = createGit({ root, log: createLogger('silent'), gitBinary: script });
+    await git.init('a/b.git', 'main');
+    const files = [{ action: 'create' as const, path: 'a', content: 'a' }];
+    const change = { branch: 'main', parent: null, message: 'Change', author: ada, committer: ada, files };
+    const head = await git.commitFiles('a/b.git', change);
+    await git.close();
+    expect(await readFile(failures, 'utf8')).toContain('No such file or directory');
+    await runGit(join(root, 'a/b.git'), 'fsck', '--strict', head);
   });
 
   it('takes one process once the repository is in use, and none for branches and what is asked about it', async () => {

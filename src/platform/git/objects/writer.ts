@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { deflate, deflateSync } from 'node:zlib';
 import { mapLimit } from '../../concurrency/map-limit.ts';
+import { GitError } from '../git-error.ts';
 import { STRICT } from '../http/smart-http.ts';
 import type { Runner } from '../process/runner.ts';
 
@@ -39,8 +40,14 @@ export const writeObjects = async (
   objects: readonly IdentifiedObject[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<void> => {
-  const unpack = (some: readonly NewObject[], config: readonly string[]) =>
-    runner.run(path, ['unpack-objects', '-q', STRICT], { env, config, input: packOf(some) });
+  const unpack = async (some: readonly NewObject[], config: readonly string[], attempt = 1): Promise<void> => {
+    try {
+      await runner.run(path, ['unpack-objects', '-q', STRICT], { env, config, input: packOf(some) });
+    } catch (error) {
+      if (attempt === ATTEMPTS || !(error instanceof GitError) || !FOLDER_IS_GONE.test(error.stderr)) throw error;
+      await unpack(some, config, attempt + 1);
+    }
+  };
   const isBatch = objects.filter(({ type }) => type === 'blob').length > FEW_BLOBS;
   await unpack(objects, isBatch ? [] : ONE_BY_ONE);
   if (!isBatch || env.GIT_OBJECT_DIRECTORY !== undefined) return;
@@ -56,6 +63,9 @@ export const writeObjects = async (
   if (absent.flat().length > 0) await unpack(absent.flat(), ONE_BY_ONE);
 };
 
+/** A repack removed a folder in the moment between its creation and its first file. */
+const FOLDER_IS_GONE = /unable to create temporary file: No such file or directory/;
+const ATTEMPTS = 3;
 const ONE_BY_ONE = ['core.fsyncMethod=fsync'];
 const FILES_AT_ONCE = 4;
 
