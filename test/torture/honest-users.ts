@@ -11,6 +11,8 @@ export interface HonestWork {
   readonly projectId: number;
   readonly projectPath: string;
   readonly seed: number;
+  /** The time that each user waits between two requests. */
+  readonly pauseMs: number;
   /** The number of requests that have succeeded so far, shared between the threads. */
   readonly answered: Int32Array<SharedArrayBuffer>;
 }
@@ -28,8 +30,6 @@ export interface HonestAnswer {
   /** When it came, in milliseconds since 1970. */
   readonly at: number;
 }
-
-const PAUSE_MS = 60;
 
 const work: HonestWork = workerData;
 const answers: HonestAnswer[] = [];
@@ -82,7 +82,7 @@ const live = async (token: string, random: () => number): Promise<void> => {
       const reason = error instanceof Error ? `${error.message} ${String(error.cause ?? '')}` : String(error);
       failures.push(`${kind}: ${reason}`);
     }
-    await sleep(random() * PAUSE_MS);
+    await sleep(random() * work.pauseMs);
   }
 };
 

@@ -22,6 +22,8 @@ export interface StrangersOptions {
   readonly seconds?: number;
   /** Whether slow answers to honest users are a problem. On a busy machine, slow answers prove nothing. */
   readonly judgesTime?: boolean;
+  /** The time that each honest user waits between two requests. */
+  readonly pauseMs?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -85,10 +87,11 @@ export const tortureStrangers = async ({
   seed,
   seconds = Number.POSITIVE_INFINITY,
   judgesTime = true,
+  pauseMs = 60,
   say = () => {},
 }: StrangersOptions): Promise<StrangersVerdict> => {
   const startedAt = performance.now();
-  const scene = await Scene.open(seed);
+  const scene = await Scene.open(seed, pauseMs);
   try {
     say('honest users begin');
     await scene.warmUp();
@@ -139,12 +142,12 @@ class Scene {
     });
   }
 
-  static async open(seed: number): Promise<Scene> {
+  static async open(seed: number, pauseMs: number): Promise<Scene> {
     const directory = await mkdtemp(join(tmpdir(), 'millrace-torture-'));
     const postgres = await startOwnPostgres(join(directory, 'database'));
     const scene = new Scene(seed, directory, postgres);
     try {
-      await scene.#prepare();
+      await scene.#prepare(pauseMs);
       return scene;
     } catch (error) {
       await scene.close();
@@ -152,7 +155,7 @@ class Scene {
     }
   }
 
-  async #prepare(): Promise<void> {
+  async #prepare(pauseMs: number): Promise<void> {
     const url = await this.#hub.url();
     const tokens: string[] = [];
     for (let n = 0; n <= HONEST_USERS; n++) tokens.push(await this.#makeUser(url, `user${n}`));
@@ -160,7 +163,7 @@ class Scene {
     const project = await this.#makeProject(url, ADMIN_TOKEN, 'honest');
     this.#world = { url, token: stranger, ...(await this.#makeProject(url, stranger, 'strange')) };
     await this.#fillStrangeProject(this.#world);
-    this.#startHonest({ url, tokens: honest, ...project, seed: this.#seed, answered: this.#answered });
+    this.#startHonest({ url, tokens: honest, ...project, seed: this.#seed, pauseMs, answered: this.#answered });
   }
 
   async #makeUser(url: string, username: string): Promise<string> {
