@@ -8,17 +8,17 @@ import { digestToken, randomToken } from '#platform/secrets.ts';
 import { zipOf } from '../artifacts/support.ts';
 import { until } from '../support/until.ts';
 import { randomFrom } from './bounded.ts';
-import { type Breakage, Cluster } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
 import { type Rounds, runRounds, type Scene, type TortureOptions } from './rounds.ts';
 
-export interface ArtifactsVerdict extends Breakage {
+export interface ArtifactsVerdict {
   /** Uploads that the hub acknowledged. */
   readonly uploaded: number;
   /** Uploads that their runner broke off. */
   readonly cut: number;
   /** How often each kind of removal was acknowledged. */
   readonly removals: Readonly<Record<string, number>>;
-  /** Artifacts that were left at the end. */
+  /** Artifacts of these jobs that were left at the end. */
   readonly left: number;
   /** The problems. Empty if there are none. */
   readonly problems: readonly string[];
@@ -37,7 +37,7 @@ const BOUNDARY = 'a-boundary-of-the-torture';
  * is there, and that the statistics are the sums of the rows.
  */
 export const tortureArtifacts = async (options: TortureOptions): Promise<Rounds & ArtifactsVerdict> =>
-  runRounds(new ArtifactsScene(await Cluster.open(), options.seed), options, ROUND_MS);
+  runRounds((cluster) => new ArtifactsScene(cluster, options.seed), options, ROUND_MS);
 
 interface TorturedJob {
   readonly id: number;
@@ -59,6 +59,8 @@ class ArtifactsScene implements Scene<ArtifactsVerdict> {
   readonly #seed: number;
   readonly #jobs: TorturedJob[] = [];
   readonly #projects: number[] = [];
+  /** All jobs that were ever inserted. */
+  readonly #inserted = new Set<number>();
   /** Jobs whose archive was acknowledged, and was not removed since. */
   readonly #kept = new Set<number>();
   readonly #removals: Record<Removal, number> = { job: 0, erase: 0, pipeline: 0, bulk: 0, expiry: 0, project: 0 };
@@ -134,6 +136,7 @@ class ArtifactsScene implements Scene<ArtifactsVerdict> {
       [projectId, tokens.map(digestToken)],
     );
     for (const [n, { id, pipeline_id }] of rows.entries()) {
+      this.#inserted.add(Number(id));
       this.#jobs.push({ id: Number(id), token: tokens[n] ?? '', projectId, pipelineId: Number(pipeline_id) });
     }
   }
@@ -269,13 +272,10 @@ class ArtifactsScene implements Scene<ArtifactsVerdict> {
       uploaded: this.#uploaded,
       cut: this.#cut,
       removals: this.#removals,
-      left: rows.length,
-      ...this.#cluster.breakage,
+      left: rows.filter(({ job_id }) => this.#inserted.has(Number(job_id))).length,
       problems,
     };
   }
 
-  async close(): Promise<void> {
-    await this.#cluster.close();
-  }
+  async close(): Promise<void> {}
 }

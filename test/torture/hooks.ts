@@ -2,10 +2,10 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../support/until.ts';
 import { randomFrom } from './bounded.ts';
-import { type Breakage, Cluster } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
 import { type Rounds, runRounds, type Scene, type TortureOptions } from './rounds.ts';
 
-interface Verdict extends Breakage {
+interface Verdict {
   readonly events: number;
   readonly deliveries: number;
   /** The number of requests received. It exceeds the deliveries, because some were retried. */
@@ -24,7 +24,7 @@ const ROUND_MS = 120_000;
  * for each hook, every delivery was made, and only committed events were received.
  */
 export const tortureHooks = async (options: TortureOptions): Promise<Rounds & Verdict> =>
-  runRounds(new HooksScene(options.seed, await Cluster.open()), options, ROUND_MS);
+  runRounds((cluster) => new HooksScene(options.seed, cluster), options, ROUND_MS);
 
 class HooksScene implements Scene<Verdict> {
   readonly #seed: number;
@@ -172,7 +172,6 @@ class HooksScene implements Scene<Verdict> {
       events: Number(counts?.events ?? 0),
       deliveries: rows.length,
       requests: this.#requests,
-      ...this.#cluster.breakage,
       problems,
     };
   }
@@ -180,6 +179,5 @@ class HooksScene implements Scene<Verdict> {
   async close(): Promise<void> {
     this.#receiver.closeAllConnections();
     this.#receiver.close();
-    await this.#cluster.close();
   }
 }

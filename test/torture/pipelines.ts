@@ -6,10 +6,10 @@ import { zipOf } from '../artifacts/support.ts';
 import { type JobOrder, Protocol, type Reply } from '../support/runner/protocol.ts';
 import { until } from '../support/until.ts';
 import { randomFrom } from './bounded.ts';
-import { type Breakage, Cluster } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
 import { type Rounds, runRounds, type Scene, type TortureOptions } from './rounds.ts';
 
-export interface PipelinesVerdict extends Breakage {
+export interface PipelinesVerdict {
   readonly pipelines: number;
   /** Jobs that a runner got. */
   readonly handedOut: number;
@@ -50,7 +50,7 @@ deploy: { stage: deploy, script: [make deploy] }
  * stored, and that no stored artifact lacks a row, or the other way round.
  */
 export const torturePipelines = async (options: TortureOptions): Promise<Rounds & PipelinesVerdict> =>
-  runRounds(new PipelinesScene(await Cluster.open(), options.seed), options, ROUND_MS);
+  runRounds((cluster) => new PipelinesScene(cluster, options.seed), options, ROUND_MS);
 
 class PipelinesScene implements Scene<PipelinesVerdict> {
   readonly #cluster: Cluster;
@@ -74,7 +74,10 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
   }
 
   async prepare(): Promise<void> {
-    const { id } = await this.#cluster.call('POST', '/projects', { name: 'torture', initialize_with_readme: true });
+    const { id } = await this.#cluster.call('POST', '/projects', {
+      name: 'torture-pipelines',
+      initialize_with_readme: true,
+    });
     this.#projectId = id;
     const actions = [{ action: 'create', file_path: '.gitlab-ci.yml', content: CI_FILE }];
     const commit = { branch: 'main', commit_message: 'Run jobs [skip ci]', actions };
@@ -111,7 +114,7 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
         .then((protocol) => protocol.request(AbortSignal.timeout(RETRY_MS)))
         .catch(() => null);
       if (job === null) {
-        await sleep(100);
+        await sleep(300);
         continue;
       }
       this.#handedOut.set(job.id, (this.#handedOut.get(job.id) ?? 0) + 1);
@@ -175,7 +178,8 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
       'all pipelines to end',
       async () => {
         const running = await this.#cluster.query(
-          `select id, status from jobs where status in ('running', 'canceling')`,
+          `select id, status from jobs where project_id = $1 and status in ('running', 'canceling')`,
+          [this.#projectId],
         );
         for (const { id, status } of running) {
           if (this.#held.has(Number(id))) continue;
@@ -184,8 +188,11 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
           await this.#cluster.call('POST', path, status === 'canceling' ? { force: true } : {}).catch(() => null);
         }
         await sleep(300);
-        const [row] = await this.#cluster.query(`
-          select count(*) as n from pipelines where status not in ('success', 'failed', 'canceled', 'skipped')`);
+        const [row] = await this.#cluster.query(
+          `select count(*) as n from pipelines
+           where project_id = $1 and status not in ('success', 'failed', 'canceled', 'skipped')`,
+          [this.#projectId],
+        );
         return Number(row?.n) === 0;
       },
       DRAIN_MS,
@@ -210,7 +217,9 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
       const status = jobs.find((job) => job.id === id)?.status;
       if (status !== state) problems.push(`job ${id} was acknowledged as ${state}, and is ${status}`);
     }
-    const pipelines = await this.#cluster.query('select id, status from pipelines');
+    const pipelines = await this.#cluster.query('select id, status from pipelines where project_id = $1', [
+      this.#projectId,
+    ]);
     for (const { id, status } of pipelines) {
       const own = jobs.filter((job) => job.pipeline_id === Number(id));
       const expected = statusOf(own);
@@ -224,15 +233,16 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
       acknowledged: this.#acknowledged.size,
       artifacts: this.#uploaded.size,
       abandoned: this.#abandoned,
-      ...this.#cluster.breakage,
       problems,
     };
   }
 
   async #jobs(): Promise<JobFact[]> {
-    const rows = await this.#cluster.query(`
-      select j.id, j.pipeline_id, j.name, j.status, j.allow_failure, s.name as stage
-      from jobs j join stages s on s.id = j.stage_id where not j.retried`);
+    const rows = await this.#cluster.query(
+      `select j.id, j.pipeline_id, j.name, j.status, j.allow_failure, s.name as stage
+       from jobs j join stages s on s.id = j.stage_id where j.project_id = $1 and not j.retried`,
+      [this.#projectId],
+    );
     return rows.map((row) => ({
       id: Number(row.id),
       pipeline_id: Number(row.pipeline_id),
@@ -266,7 +276,6 @@ class PipelinesScene implements Scene<PipelinesVerdict> {
   /** Makes the runners stop, also after a failure. */
   async close(): Promise<void> {
     this.#stopped = true;
-    await this.#cluster.close();
   }
 }
 

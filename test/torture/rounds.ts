@@ -1,4 +1,5 @@
 import { within } from './bounded.ts';
+import { type Breakage, Cluster } from './cluster.ts';
 
 export interface TortureOptions {
   readonly rounds: number;
@@ -7,6 +8,8 @@ export interface TortureOptions {
   /** No round starts after this time. The work until then is checked. */
   readonly seconds?: number;
   readonly say?: (line: string) => void;
+  /** A running cluster to break, which stays open. Without it, the torture starts its own. */
+  readonly cluster?: Cluster;
 }
 
 /** Work that is disturbed in rounds, then left alone and checked. */
@@ -20,17 +23,38 @@ export interface Scene<Found> {
   close(): Promise<void>;
 }
 
-export interface Rounds {
+export interface Rounds extends Breakage {
   readonly rounds: number;
   readonly seconds: number;
 }
 
 /** Runs the rounds of a scene, and closes it. Returns what it found. Rejects if a round takes longer than `limitMs`. */
 export const runRounds = async <Found extends object>(
+  makeScene: (cluster: Cluster) => Scene<Found>,
+  options: TortureOptions,
+  limitMs: number,
+): Promise<Rounds & Found> => {
+  const cluster = options.cluster ?? (await Cluster.open());
+  try {
+    const before = cluster.breakage;
+    const found = await disturb(makeScene(cluster), options, limitMs);
+    const { killed, restarts, crashes } = cluster.breakage;
+    return {
+      ...found,
+      killed: killed - before.killed,
+      restarts: restarts - before.restarts,
+      crashes: crashes - before.crashes,
+    };
+  } finally {
+    if (!options.cluster) await cluster.close();
+  }
+};
+
+const disturb = async <Found extends object>(
   scene: Scene<Found>,
   { rounds, seconds = Number.POSITIVE_INFINITY, say = () => {} }: TortureOptions,
   limitMs: number,
-): Promise<Rounds & Found> => {
+) => {
   const startedAt = performance.now();
   const elapsed = () => (performance.now() - startedAt) / 1_000;
   try {

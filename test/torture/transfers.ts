@@ -7,15 +7,17 @@ import { until } from '../support/until.ts';
 import { unpackFiles } from '../transfers/archive.ts';
 import { serveFile } from '../transfers/archive-server.ts';
 import { randomFrom } from './bounded.ts';
-import { type Breakage, Cluster } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
 import { type Rounds, runRounds, type Scene, type TortureOptions } from './rounds.ts';
 
 export interface TransferOptions extends TortureOptions {
   /** The number of transfers of each kind that a round starts. */
   readonly each?: number;
+  /** The number of issues of each project. The more there are, the later in a transfer something breaks. */
+  readonly issues?: number;
 }
 
-export interface TransfersVerdict extends Breakage {
+export interface TransfersVerdict {
   readonly exports: number;
   readonly imports: number;
   readonly relationImports: number;
@@ -25,7 +27,6 @@ export interface TransfersVerdict extends Breakage {
   readonly problems: readonly string[];
 }
 
-const ISSUES = 3_000;
 /** Rounds take turns with the sources. A request for an export that is still running would start no other one. */
 const MAX_TURNS = 6;
 /** A round waits up to three times for hubs, a minute each: on a busy machine a hub takes that long to start. */
@@ -38,7 +39,7 @@ const DRAIN_MS = 1_800_000;
  * each transfer is whole or has failed with a reason, with nothing missing, doubled or left behind.
  */
 export const tortureTransfers = async (options: TransferOptions): Promise<Rounds & TransfersVerdict> =>
-  runRounds(new TransfersScene(await Cluster.open(), options), options, ROUND_MS);
+  runRounds((cluster) => new TransfersScene(cluster, options), options, ROUND_MS);
 
 class TransfersScene implements Scene<TransfersVerdict> {
   readonly #cluster: Cluster;
@@ -47,13 +48,15 @@ class TransfersScene implements Scene<TransfersVerdict> {
   #server: Server | null = null;
   #port = 0;
   readonly #each: number;
+  readonly #issues: number;
   readonly #turns: number;
   #sourceIds: readonly number[] = [];
 
-  constructor(cluster: Cluster, { seed, rounds, each = 1 }: TransferOptions) {
+  constructor(cluster: Cluster, { seed, rounds, each = 1, issues = 3_000 }: TransferOptions) {
     this.#cluster = cluster;
     this.#seed = seed;
     this.#each = each;
+    this.#issues = issues;
     this.#turns = Math.min(MAX_TURNS, rounds);
   }
 
@@ -86,7 +89,7 @@ class TransfersScene implements Scene<TransfersVerdict> {
          select $1, n, 'Issue ' || n, repeat(md5(n::text), 20) from generate_series(1, $2::int) n returning id, iid)
        insert into notes (project_id, noteable_type, issue_id, note, discussion_id)
        select $1, 'Issue', id, 'Note', md5(iid::text) || '00000000' from issue`,
-      [id, ISSUES],
+      [id, this.#issues],
     );
     return id;
   }
@@ -171,19 +174,18 @@ class TransfersScene implements Scene<TransfersVerdict> {
       const what = `${String(kind)} of ${String(path)}`;
       if (status === 'failed' && !error) problems.push(`${what} failed without a reason`);
       if (status === 'failed') problems.push(`${what} failed: ${String(error)}`);
-      if (status === 'finished' && (issues !== ISSUES || numbers !== ISSUES || notes !== ISSUES))
+      if (status === 'finished' && (issues !== this.#issues || numbers !== this.#issues || notes !== this.#issues))
         problems.push(`${what} has ${String(issues)} issues, ${String(numbers)} numbers, ${String(notes)} notes`);
       if (failures !== 0) problems.push(`${what} has ${String(failures)} failed items`);
     }
     for (const id of this.#sourceIds) {
       const archive = await unpackFiles(await cluster.download(`/projects/${id}/export/download`));
       const lines = archive.get('tree/project/issues.ndjson')?.toString().trim().split('\n').length;
-      if (lines !== ISSUES) problems.push(`the last export of ${id} has ${lines} issues`);
+      if (lines !== this.#issues) problems.push(`the last export of ${id} has ${lines} issues`);
     }
     problems.push(...(await this.#leftovers()));
     const of = (kind: string) => transfers.filter((each) => each.kind === kind).length;
     return {
-      ...cluster.breakage,
       exports: of('export'),
       imports: of('import'),
       relationImports: of('relation_import'),
@@ -216,6 +218,5 @@ class TransfersScene implements Scene<TransfersVerdict> {
   async close(): Promise<void> {
     this.#server?.closeAllConnections();
     this.#server?.close();
-    await this.#cluster.close();
   }
 }
