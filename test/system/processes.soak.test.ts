@@ -22,6 +22,12 @@ const PASSWORD = 'password-of-root-for-the-processes';
 const METRICS_TOKEN = 'token-of-who-reads-the-metrics';
 const STOP_MS = 10_000;
 
+// This code is loaded into a hub before it starts. A signal makes it throw errors that nothing can catch.
+const FAULTS = `process.on('SIGUSR2', () => {
+  setImmediate(() => { throw new Error('thrown by a timer'); });
+  Promise.reject(new Error('rejected by nobody'));
+});`;
+
 const started: Process[] = [];
 const start = (...options: Parameters<typeof startProcess>): Process => {
   const made = startProcess(...options);
@@ -62,22 +68,6 @@ describe('the command line', () => {
       expect(await unusable.ended).toBe(1);
       expect(unusable.log[0]).toContain('MILLRACE_DATA_DIR (--data-dir) cannot be used: E');
       expect(unusable.log[0]).toContain(dataDir);
-    }
-  });
-
-  it('reports that git is too old', async () => {
-    const [database, dataDir, programs] = await Promise.all([createTestDatabase(), folder(), folder()]);
-    await writeFile(join(programs, 'git'), '#!/bin/sh\necho git version 2.30.2\n', { mode: 0o755 });
-    try {
-      const hub = start({
-        ...{ DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' },
-        PATH: `${programs}:${process.env.PATH}`,
-      });
-      await until('the report', () => hub.log.some((line) => line.includes('git 2.38 or later is needed')));
-      hub.child.kill('SIGTERM');
-      expect(await hub.ended).toBe(0);
-    } finally {
-      await Promise.all([database.drop(), rm(dataDir, { recursive: true }), rm(programs, { recursive: true })]);
     }
   });
 
@@ -122,35 +112,26 @@ describe('the command line', () => {
     expect(hub.log).toEqual(['There is no git on the PATH: install git 2.38 or later.']);
     await rm(programs, { recursive: true });
   });
+});
 
-  it('refuses connections before it runs out of files, and says what to do', async () => {
-    const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
-    const sockets: Socket[] = [];
-    try {
-      const env = { DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '0' };
-      const hub = start(env, [], '-n 256');
-      const { hostname, port } = new URL(await hub.url());
-      expect(hub.log.join('\n')).toContain('raise its limit (ulimit -n)');
-      const answers: string[] = [];
-      for (let i = 0; i < 300; i++) {
-        const socket = connect(Number(port), hostname).on('data', (data) => answers.push(data.toString()));
-        socket.on('error', (error) => answers.push(error.message));
-        sockets.push(socket);
-      }
-      await until('the refusals', () => answers.length === 300 - 128);
-      expect(answers.filter((answer) => !/^HTTP\/1.1 503 .*\r\nRetry-After: \d/s.test(answer))).toEqual([]);
-      for (const socket of sockets) socket.destroy();
-      hub.child.kill('SIGTERM');
-      expect(await hub.ended).toBe(0);
-    } finally {
-      for (const socket of sockets) socket.destroy();
-      await rm(dataDir, { recursive: true, force: true });
-      await database.drop();
-    }
+describe('a hub that starts again after its port was taken', () => {
+  let database: TestDatabase;
+  let [dataDir, programs] = ['', ''];
+  let hub: Process;
+  let token: string | undefined;
+
+  beforeAll(async () => {
+    [database, dataDir, programs] = await Promise.all([createTestDatabase(), folder(), folder()]);
+    await writeFile(join(programs, 'git'), '#!/bin/sh\necho git version 2.30.2\n', { mode: 0o755 });
+  });
+  afterAll(async () => {
+    if (hub?.child.exitCode === null) hub.child.kill('SIGKILL');
+    await hub?.ended;
+    await database?.drop();
+    for (const each of [dataDir, programs]) await rm(each, { recursive: true, force: true });
   });
 
   it('reports that its port is taken, and still shows the credentials of the first administrator', async () => {
-    const [database, dataDir] = await Promise.all([createTestDatabase(), folder()]);
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     try {
@@ -162,18 +143,65 @@ describe('the command line', () => {
       const said = taken.log.join('\n');
       for (const word of ['MILLRACE_PORT (--port)', `127.0.0.1:${port}`, 'in use']) expect(said).toContain(word);
       expect(said).not.toMatch(/\bat \S+ \(/);
-      const token = taken.out.map((line) => /root: (\S+) \(shown once\)$/.exec(line)?.[1]).find((each) => each);
+      token = taken.out.map((line) => /root: (\S+) \(shown once\)$/.exec(line)?.[1]).find((each) => each);
       expect(token).toBeDefined();
-      const next = start({ ...env, MILLRACE_PORT: '0' });
-      expect((await clientOf(await next.url(), token).get('/user')).body.username).toBe('root');
-      expect(next.out.join('\n')).not.toContain('shown once');
-      next.child.kill('SIGTERM');
-      expect(await next.ended).toBe(0);
+      // The other tests need the old git, the faults and the low limit.
+      const odd = {
+        PATH: `${programs}:${process.env.PATH}`,
+        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(FAULTS)}"`,
+        MILLRACE_METRICS_TOKEN: METRICS_TOKEN,
+      };
+      hub = start({ ...env, ...odd, MILLRACE_PORT: '0' }, [], '-n 256');
+      await hub.url();
     } finally {
       other.close();
-      await rm(dataDir, { recursive: true, force: true });
-      await database.drop();
     }
+  });
+
+  it('reports that git is too old', async () => {
+    await until('the report', () => hub.log.some((line) => line.includes('git 2.38 or later is needed')));
+  });
+
+  it('refuses connections before it runs out of files, and says what to do', async () => {
+    const sockets: Socket[] = [];
+    try {
+      const { hostname, port } = new URL(await hub.url());
+      expect(hub.log.join('\n')).toContain('raise its limit (ulimit -n)');
+      const answers: string[] = [];
+      for (let i = 0; i < 300; i++) {
+        const socket = connect(Number(port), hostname).on('data', (data) => answers.push(data.toString()));
+        socket.on('error', (error) => answers.push(error.message));
+        sockets.push(socket);
+      }
+      await until('the refusals', () => answers.length === 300 - 128);
+      expect(answers.filter((answer) => !/^HTTP\/1.1 503 .*\r\nRetry-After: \d/s.test(answer))).toEqual([]);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+
+  it('logs and counts uncaught errors, and continues', async () => {
+    const url = await hub.url();
+    await until('the hub to accept connections again', async () => (await fetch(`${url}/-/liveness`)).status === 200);
+    hub.child.kill('SIGUSR2');
+    const fatal = () => hub.log.filter((line) => line.includes('"level":60'));
+    await until('both errors to be logged', () => fatal().length === 2);
+    expect(fatal().join('\n')).toContain('thrown by a timer');
+    expect(fatal().join('\n')).toContain('rejected by nobody');
+    expect((await fetch(`${url}/-/readiness`)).status).toBe(200);
+    const metrics = await fetch(`${url}/-/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
+    const counts = (await metrics.text()).match(/^millrace_stray_errors_total\{.*/gm);
+    expect(counts).toEqual([
+      'millrace_stray_errors_total{origin="unhandledRejection"} 1',
+      'millrace_stray_errors_total{origin="uncaughtException"} 1',
+    ]);
+  });
+
+  it('accepts the credentials after that, does not show them again, and stops', async () => {
+    expect((await clientOf(await hub.url(), token).get('/user')).body.username).toBe('root');
+    expect(hub.out.join('\n')).not.toContain('shown once');
+    hub.child.kill('SIGTERM');
+    expect(await hub.ended).toBe(0);
   });
 });
 
