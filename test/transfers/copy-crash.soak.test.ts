@@ -94,18 +94,16 @@ describe('kill -9', () => {
       .set({ status: 'started', attempt: 1 })
       .where('id', '=', id)
       .execute();
-    const worker = await workers.start();
+    // A fork that is deleted while it waits leaves nothing at all.
+    const { body: gone } = await app.as(owner).post(`/projects/${source.id}/fork`, { path: 'gone', name: 'gone' });
+    const place = await directoryOf(gone.id);
+    expect((await app.as(owner).delete(`/projects/${gone.id}`)).status).toBe(202);
+
+    await workers.start();
     await until('it is finished', async () => (await stateOf(fork.id)).status === 'finished');
     expect((await stateOf(fork.id)).attempt).toBe(2);
     expect(await asideOf(fork.id)).toEqual([]);
     await runGit(directory, 'fsck', '--full', '--strict');
-
-    // A fork that is deleted while it waits leaves nothing at all.
-    await workers.kill(worker);
-    const { body: gone } = await app.as(owner).post(`/projects/${source.id}/fork`, { path: 'gone', name: 'gone' });
-    const place = await directoryOf(gone.id);
-    expect((await app.as(owner).delete(`/projects/${gone.id}`)).status).toBe(202);
-    await workers.start();
     await until(
       'the repository is gone',
       async () => (await readdir(dirname(place)).catch(() => [])).length === 0,

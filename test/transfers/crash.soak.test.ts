@@ -9,7 +9,9 @@ import { gitIn, packFiles, projectFiles, unpackFiles } from './archive.ts';
 import { importArchive } from './support.ts';
 import { useWorkers } from './workers.ts';
 
-const ISSUES = 6_000;
+const ISSUES = 4_000;
+/** This issue is refused. */
+const BAD = 2_500;
 
 let app: TestApp;
 let dataDir: string;
@@ -36,7 +38,7 @@ const bigArchive = async (): Promise<Buffer> => {
     description: 'x'.repeat(500),
     label_links: [{ label: { title: `label ${n % 50}`, color: '#ff0000' } }],
     notes: [{ note: `Note of ${n + 1}`, author: { name: 'Somebody' } }],
-    ...(n === 4_000 ? { title: '' } : {}),
+    ...(n === BAD ? { title: '' } : {}),
   }));
   const bundle = await readFile(join(repository, 'project.bundle'));
   await rm(repository, { recursive: true, force: true });
@@ -62,7 +64,7 @@ describe('kill -9', () => {
         done: Number(Reflect.get(Object(Reflect.get(Object(row.relations), 'issues')), 'done') ?? 0),
       };
     };
-    for (const least of [1, 2_500]) {
+    for (const least of [1, 1_500]) {
       const worker = await startWorker();
       await until(`${least} issues are there`, async () => (await doneIssues()).done >= least);
       await kill(worker);
@@ -72,7 +74,7 @@ describe('kill -9', () => {
     await until('it is finished', async () => (await doneIssues()).status === 'finished');
     expect((await doneIssues()).attempt).toBe(3);
     const record = (await app.as(owner).get(`/projects/${id}/import`)).body;
-    expect(record.failed_relations).toMatchObject([{ relation_name: 'issues', line_number: 4_000 }]);
+    expect(record.failed_relations).toMatchObject([{ relation_name: 'issues', line_number: BAD }]);
     const { rows } = await sql`
       select (select count(*) from issues where project_id = ${id}) as issues,
         (select count(distinct iid) from issues where project_id = ${id}) as numbers,
@@ -84,20 +86,16 @@ describe('kill -9', () => {
       `select (payload ->> 'percentage')::float8 as p from events where kind like 'import.%' order by id`,
     );
     expect(percentages.map(({ p }) => p)).toEqual(percentages.map(({ p }) => p).toSorted((a, b) => a - b));
-    await kill(survivor);
 
-    // Now kill workers during the export, at several points.
+    // Now kill the worker during the export.
     expect((await app.as(owner).post(`/projects/${id}/export`)).status).toBe(202);
     const exported = async () => (await app.as(owner).get(`/projects/${id}/export`)).body.export_status;
     const attempt = async () =>
       (await db.selectFrom('project_exports').select('attempt').where('project_id', '=', id).executeTakeFirstOrThrow())
         .attempt;
-    for (const n of [1]) {
-      const worker = await startWorker();
-      await until('it runs', async () => (await attempt()) === n);
-      await kill(worker);
-      expect(await exported()).toBe('started');
-    }
+    await until('it runs', async () => (await attempt()) === 1);
+    await kill(survivor);
+    expect(await exported()).toBe('started');
     await startWorker();
     await until('it is finished', async () => (await exported()) === 'finished');
     const download = await app.as(owner).fetch('GET', `/projects/${id}/export/download`);
