@@ -11,7 +11,9 @@ import { settleDeadPushes } from '#domains/repositories/pushes.ts';
 import type { Actor, Context, Services } from '#platform/context.ts';
 import { createContextFactory } from '#platform/create-context.ts';
 import { isDatabaseAway } from '#platform/db/failures.ts';
+import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
+import { pushCommits, README } from '../support/commits.ts';
 import { until } from '../support/until.ts';
 import { makeMergeRequest, tipOf } from './merge-scene.ts';
 
@@ -127,6 +129,40 @@ const recover = async (id: number): Promise<void> => {
   await app().settle();
 };
 
+/**
+ * Creates a project, and returns a function that opens its next merge request, like `makeMergeRequest` does. All deaths
+ * share the project, which takes longer to create than a merge request.
+ */
+const makeProject = async () => {
+  const scene = await makeScene(app());
+  const { owner, path, people, project } = scene;
+  await pushCommits(app(), project, people.owner, [README]);
+  let iid = 0;
+  const open = async (description = 'Why') => {
+    iid += 1;
+    const source = `feature-${iid}`;
+    const [, head, target] = await pushCommits(app(), project, people.owner, [
+      { branch: source, from: 'main', files: { [`one-${iid}.txt`]: 'text\n' } },
+      { branch: source, files: { [`two-${iid}.txt`]: 'text\n' } },
+      { branch: 'main', files: { [`other-${iid}.txt`]: 'text\n' } },
+    ]);
+    const made = await owner.post(`${path}/merge_requests`, {
+      source_branch: source,
+      target_branch: 'main',
+      title: `Add two files (${iid})`,
+      description,
+    });
+    expect([made.status, made.body.iid]).toEqual([201, iid]);
+    await app().settle();
+    return {
+      ...{ iid, source, head, target, id: Number(made.body.id), at: `${path}/merge_requests/${iid}` },
+      pushes: await count(project.id, 'push.received', 'refs/heads/main'),
+      merged: await count(project.id, 'merge_request.merged'),
+    };
+  };
+  return { ...scene, open };
+};
+
 const count = async (project_id: number, kind: string, ref?: string): Promise<number> => {
   const rows = await app()
     .hub.services.db.selectFrom('events')
@@ -142,27 +178,22 @@ const MAX_STEPS = 60;
 
 describe('a process that dies', () => {
   it('while it merges, leaves the merge request merged with all that follows, or not merged', async () => {
+    const { owner, people, path, project, open } = await makeProject();
     for (let deadly = 1, died = true; died; deadly += 1) {
       expect(deadly).toBeLessThan(MAX_STEPS);
-      const { owner, people, path, at, id, head, target, project } = await makeMergeRequest(
-        app(),
-        {},
-        { description: 'Closes #1' },
-      );
-      await owner.post(`${path}/issues`, { title: 'To be closed' });
-      await app().settle();
-      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
+      const { body: issue } = await owner.post(`${path}/issues`, { title: 'To be closed' });
+      const { iid, source, at, id, head, target, pushes, merged } = await open(`Closes #${issue.iid}`);
       const { actor } = app().context(people.owner);
       died = await dieAt(deadly, actor, async (ctx) => {
         const current = await getProject(ctx, { id: project.id });
-        const row = await getMergeRequest(ctx, current, 1);
+        const row = await getMergeRequest(ctx, current, iid);
         await mergeMergeRequest(ctx, current, row, { should_remove_source_branch: true });
       });
       await recover(id);
       const { body } = await owner.get(at);
       if (body.state === 'opened') {
         expect(await tipOf(owner, path, 'main'), `main after step ${deadly}`).toBe(target);
-        expect(await tipOf(owner, path, 'feature'), `feature after step ${deadly}`).toBe(head);
+        expect(await tipOf(owner, path, source), `feature after step ${deadly}`).toBe(head);
         expect((await owner.put(`${at}/merge`, { should_remove_source_branch: true })).status).toBe(200);
         await app().settle();
       }
@@ -173,24 +204,26 @@ describe('a process that dies', () => {
         merge_error: null,
       });
       expect(await tipOf(owner, path, 'main')).toBe(after.merge_commit_sha);
-      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(1);
+      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(merged + 1);
       expect(await count(project.id, 'push.received', 'refs/heads/main')).toBe(pushes + 1);
-      expect((await owner.get(`${path}/issues/1`)).body.state, `the issue after step ${deadly}`).toBe('closed');
-      expect((await owner.get(`${path}/repository/branches/feature`)).status).toBe(404);
+      expect((await owner.get(`${path}/issues/${issue.iid}`)).body.state, `the issue after step ${deadly}`).toBe(
+        'closed',
+      );
+      expect((await owner.get(`${path}/repository/branches/${source}`)).status).toBe(404);
     }
   });
 
   it('while it merges automatically, leaves the merge request merged in the end, once', async () => {
+    const { owner, people, path, project, open } = await makeProject();
     for (let deadly = 1, died = true; died; deadly += 1) {
       expect(deadly).toBeLessThan(MAX_STEPS);
-      const { owner, people, path, at, id, project } = await makeMergeRequest(app());
+      const { at, id, pushes, merged } = await open();
       await owner.put(at, { merge_after: '2099-01-02T03:04:05Z' });
       expect((await owner.put(`${at}/merge`, { auto_merge: true })).status).toBe(200);
       await app().settle();
       // The time has come, and only the process that dies knows.
       const { db } = app().hub.services;
       await db.updateTable('merge_requests').set({ merge_after: null }).where('id', '=', id).execute();
-      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
       const job = { attempt: 1, lastAttempt: false };
       died = await dieAt(deadly, app().context().actor, (ctx) => autoMerge.run(ctx, { id }, job));
       await recover(id);
@@ -201,7 +234,7 @@ describe('a process that dies', () => {
         merge_when_pipeline_succeeds: expect.any(Boolean),
       });
       expect(await tipOf(owner, path, 'main')).toBe(body.merge_commit_sha);
-      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(1);
+      expect(await count(project.id, 'merge_request.merged'), `merged events after step ${deadly}`).toBe(merged + 1);
       expect(await count(project.id, 'push.received', 'refs/heads/main')).toBe(pushes + 1);
     }
   });
@@ -241,15 +274,14 @@ describe('a process that dies', () => {
 
 describe('a process that loses its connection to the database', () => {
   it('while it merges, settles the merge soon', async () => {
+    const { owner, people, path, project, open } = await makeProject();
     for (let lost = 1, isLost = true; isLost; lost += 1) {
       expect(lost).toBeLessThan(MAX_STEPS);
-      const { owner, people, path, at, target, project } = await makeMergeRequest(app());
-      await app().settle();
-      const pushes = await count(project.id, 'push.received', 'refs/heads/main');
+      const { iid, at, target, pushes, merged } = await open();
       const { actor } = app().context(people.owner);
       isLost = await loseConnectionAt(lost, actor, async (ctx) => {
         const current = await getProject(ctx, { id: project.id });
-        await mergeMergeRequest(ctx, current, await getMergeRequest(ctx, current, 1), {});
+        await mergeMergeRequest(ctx, current, await getMergeRequest(ctx, current, iid), {});
       });
       const settled = await until(`the merge is settled after transaction ${lost}`, async () => {
         const { body } = await owner.get(at);
@@ -262,7 +294,7 @@ describe('a process that loses its connection to the database', () => {
       const { body: after } = await owner.get(at);
       expect(after).toMatchObject({ state: 'merged', merge_user: { id: people.owner.id } });
       expect(await tipOf(owner, path, 'main')).toBe(after.merge_commit_sha);
-      expect(await count(project.id, 'merge_request.merged'), `transaction ${lost}`).toBe(1);
+      expect(await count(project.id, 'merge_request.merged'), `transaction ${lost}`).toBe(merged + 1);
       await until(
         'the push is recorded',
         async () => (await count(project.id, 'push.received', 'refs/heads/main')) > pushes,
