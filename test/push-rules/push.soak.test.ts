@@ -23,10 +23,15 @@ const setUp = async (rule: Record<string, unknown> | null, attributes: Record<st
     else expect(answer.status).toBe(200);
   };
   if (rule) await setRule(rule);
-  const refs = async () => {
-    const text = await runGit(folder(), 'ls-remote', remote);
-    return text.split('\n').map((line) => line.replace('\t', ' '));
-  };
+  const { db, config } = app().hub.services;
+  const { disk_path } = await db
+    .selectFrom('projects')
+    .select('disk_path')
+    .where('id', '=', project.id)
+    .executeTakeFirstOrThrow();
+  /** Reads the repository itself, because `git ls-remote` would cost two requests and four processes. */
+  const refs = async () =>
+    (await runGit(join(config.dataDir, 'repositories', disk_path), 'show-ref', '--head', '--dereference')).split('\n');
   /** Pushes, expects a refusal that changes nothing, and returns its message. */
   const refused = async (...refspecs: string[]): Promise<string> => {
     const before = await refs();
