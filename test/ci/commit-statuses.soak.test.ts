@@ -3,6 +3,7 @@ import { eventDefinitions } from '#app/events.ts';
 import type { EventRow } from '#platform/events.ts';
 import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { pipelineScene } from './pipeline-scene.ts';
 
 const app = useApp();
@@ -12,7 +13,7 @@ const setUp = async (attributes: Record<string, unknown> = {}) => {
   const owner = await app().make.user();
   const project = await app().make.project({ visibility: 'private', ...attributes }, owner);
   const tree = await workTree(folder());
-  await runGit(tree, 'push', '-q', await remoteOf(app(), project, owner), 'main', 'main:refs/heads/feature');
+  await pushTree(app(), project, owner, tree, 'main', 'main:feature');
   const sha = await runGit(tree, 'rev-parse', 'HEAD');
   return { owner, project, tree, sha, path: `/projects/${project.id}` };
 };

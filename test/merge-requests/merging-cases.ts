@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { insertRule } from '../approvals/support.ts';
 import { remoteOf, runGit } from '../repositories/support.ts';
 import type { TestApp, TestUser } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { type History, histories, type Made, makeHistory, startHistory } from './merging-histories.ts';
 import {
   expectedAnswer,
@@ -83,7 +84,7 @@ export const checkCase = async (
   const [client, path] = [app.as(owner), `/projects/${project.id}`];
   const made = await makeHistory(tree, history, { source: 'source', target: 'target' });
   const remote = await remoteOf(app, project, owner);
-  await runGit(tree, 'push', '-q', remote, 'main', 'source', 'target');
+  await pushTree(app, project, owner, tree, 'main', 'source', 'target');
   const { db } = app.hub.services;
   if (situation.protection !== 'none') {
     const { status } = await client.post(`${path}/protected_branches`, {

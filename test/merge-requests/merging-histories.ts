@@ -1,4 +1,5 @@
-import { appendFile, mkdtemp, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { appendFile, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { runGit, tryGit } from '../repositories/support.ts';
@@ -43,13 +44,13 @@ export const histories: fc.Arbitrary<History> = fc.record({
 
 const apply = async (tree: string, step: Step): Promise<void> => {
   const path = join(tree, step.file);
-  const tracked = (await runGit(tree, 'ls-files', step.file)) !== '';
   if (step.kind === 'append') await appendFile(path, `${step.text}\n`);
   else if (step.kind === 'line') {
     const lines = Array.from({ length: LINES }, (_, n) => (n === step.line ? step.text : `line ${n}`));
     await writeFile(path, `${lines.join('\n')}\n`);
-  } else if (tracked && step.kind === 'delete') await runGit(tree, 'rm', '-q', step.file);
-  else if (tracked && step.kind === 'rename') await runGit(tree, 'mv', '-f', step.file, `moved-${step.file}`);
+  } else if (!existsSync(path)) return;
+  else if (step.kind === 'delete') await rm(path);
+  else await rename(path, join(tree, `moved-${step.file}`));
 };
 
 export interface Made extends Branches {
@@ -65,25 +66,22 @@ export const makeHistory = async (
   { source, target }: History,
   names: { readonly source: string; readonly target: string },
 ): Promise<Made> => {
-  await runGit(tree, 'checkout', '-q', '-f', '-B', names.target, 'main');
-  await runGit(tree, 'branch', '-f', names.source, names.target);
   for (const [branch, steps] of [
     [names.source, source],
     [names.target, target],
   ] as const) {
-    await runGit(tree, 'checkout', '-q', branch);
+    await runGit(tree, 'checkout', '-q', '-f', '-B', branch, 'main');
     for (const [index, each] of steps.entries()) {
       await apply(tree, each);
       await runGit(tree, 'add', '--all');
       await runGit(tree, 'commit', '-q', '--allow-empty', '-m', `${branch} ${index}`);
     }
   }
-  const [head, start] = [await runGit(tree, 'rev-parse', names.source), await runGit(tree, 'rev-parse', names.target)];
+  const [head = '', start = ''] = (await runGit(tree, 'rev-parse', names.source, names.target)).split('\n');
   const merged = await tryGit(tree, 'merge', '-q', '--no-ff', '-m', 'Merged by git', head);
   const result = merged.code === 0 ? await runGit(tree, 'rev-parse', 'HEAD^{tree}') : null;
-  if (merged.code !== 0) await runGit(tree, 'merge', '--abort');
-  await runGit(tree, 'checkout', '-q', '--detach', 'main');
-  await runGit(tree, 'branch', '-f', names.target, start);
+  // This also ends a merge with conflicts.
+  await runGit(tree, 'reset', '-q', '--hard', start);
   return {
     head,
     start,

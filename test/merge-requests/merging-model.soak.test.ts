@@ -7,7 +7,7 @@ import { cases, checkCase, makeWorld } from './merging-cases.ts';
 const app = useApp();
 const folder = useFolder();
 /** Each run of the tests draws other cases. More find rarer ones at once: `MERGING_RUNS=400`. */
-const RUNS = Number(process.env.MERGING_RUNS ?? 15);
+const RUNS = Number(process.env.MERGING_RUNS ?? 10);
 
 describe('merging', () => {
   it('agrees with the model and plain git, for many random situations and histories', async () => {

@@ -1,21 +1,26 @@
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { settleDeadPushes } from '#domains/repositories/pushes.ts';
 import { makeScene } from '../planning/scene.ts';
-import { commitFile, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
+import { commitFile, copyOf, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { useApp } from '../support/app.ts';
-import { pushCommits } from '../support/commits.ts';
+import { pushCommits, pushTree } from '../support/commits.ts';
 
 const app = useApp();
 const folder = useFolder();
 
+let template: string;
+beforeAll(async () => {
+  template = await workTree(folder());
+  await runGit(template, 'checkout', '-q', '-b', 'topic');
+  await commitFile(template, 'topic.txt', 'x', 'Add a topic\n\nBecause it was missing.');
+});
+
 /** Creates a project with `main`, and a work tree on a branch `topic` that is one commit ahead. */
 const setUp = async (attributes: Record<string, unknown> = {}) => {
   const scene = await makeScene(app(), attributes);
-  const tree = await workTree(folder());
+  const tree = copyOf(folder(), template);
   const remote = await remoteOf(app(), scene.project, scene.people.owner);
-  await runGit(tree, 'push', '-q', remote, 'main');
-  await runGit(tree, 'checkout', '-q', '-b', 'topic');
-  await commitFile(tree, 'topic.txt', 'x', 'Add a topic\n\nBecause it was missing.');
+  await pushTree(app(), scene.project, scene.people.owner, tree, 'main');
   const pushAs = async (url: string, refs: readonly string[], options: readonly string[]) => {
     const pushed = await tryGit(tree, 'push', ...options.flatMap((option) => ['-o', option]), url, ...refs);
     expect(pushed.stderr).not.toContain('error:');

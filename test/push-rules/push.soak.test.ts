@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -14,7 +15,7 @@ const setUp = async (rule: Record<string, unknown> | null, attributes: Record<st
   const project = await app().make.project({ namespace_id: group.id }, owner);
   const tree = await workTree(folder());
   const remote = await remoteOf(app(), project, owner);
-  await runGit(tree, 'push', '-q', remote, 'main');
+  await pushTree(app(), project, owner, tree, 'main');
   const client = app().as(owner);
   const setRule = async (given: Record<string, unknown>) => {
     const path = `/projects/${project.id}/push_rule`;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { insertMergeRequest } from '../merge-requests/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { computedMs } from '../support/computed-ms.ts';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
 
@@ -15,13 +16,14 @@ const setUp = async (branches: readonly string[] = [], attributes: Record<string
   const project = await app().make.project({ visibility: 'private', ...attributes }, owner);
   const tree = await workTree(folder());
   const remote = await remoteOf(app(), project, owner);
-  await runGit(tree, 'push', '-q', remote, 'main', ...branches.map((name) => `main:refs/heads/${name}`));
-  return { owner, project, tree, remote, path: `/projects/${project.id}/repository/branches` };
+  const push = (...refspecs: readonly string[]) => pushTree(app(), project, owner, tree, ...refspecs);
+  await push('main', ...branches.map((name) => `main:${name}`));
+  return { owner, project, tree, remote, push, path: `/projects/${project.id}/repository/branches` };
 };
 /** Adds a commit to the default branch, so that earlier branches are behind it. */
-const moveOn = async (tree: string, remote: string): Promise<void> => {
+const moveOn = async ({ tree, push }: Pick<Awaited<ReturnType<typeof setUp>>, 'tree' | 'push'>): Promise<void> => {
   await commitFile(tree, 'moved', 'on', 'Move on');
-  await runGit(tree, 'push', '-q', remote, 'main');
+  await push('main');
 };
 const memberOf = async (project: { id: number }, level: number): Promise<TestUser> => {
   const user = await app().make.user();
@@ -33,11 +35,11 @@ const namesOf = (answer: { body: any }) => answer.body.map(({ name }: { name: st
 
 describe('GET branches', () => {
   it('lists them by name, with all their fields', async () => {
-    const { owner, project, tree, remote, path } = await setUp(['done', 'zeta']);
-    await moveOn(tree, remote);
-    await runGit(tree, 'push', '-q', remote, 'main:fresh');
+    const { owner, project, tree, path, push } = await setUp(['done', 'zeta']);
+    await moveOn({ tree, push });
+    await push('main:fresh');
     const head = await commitFile(tree, 'b', 'b', 'Second\n\nWith a body\n\nReviewed-by: Bob');
-    await runGit(tree, 'push', '-q', remote, 'main:ahead');
+    await push('main:ahead');
     const { status, body, headers } = await app().as(owner).get(path);
     expect(status).toBe(200);
     expect(headers.get('x-total')).toBe('5');
@@ -108,9 +110,9 @@ describe('GET branches', () => {
   });
 
   it('sorts by the last commit', async () => {
-    const { owner, tree, remote, path } = await setUp(['b', 'a']);
+    const { owner, tree, path, push } = await setUp(['b', 'a']);
     await commitFile(tree, 'x', 'x', 'Later', '2030-01-01T00:00:00Z');
-    await runGit(tree, 'push', '-q', remote, 'main:late');
+    await push('main:late');
     const client = app().as(owner);
     expect(namesOf(await client.get(`${path}?sort=updated_desc`))).toEqual(['late', 'a', 'b', 'main']);
     expect(namesOf(await client.get(`${path}?sort=updated_asc&per_page=2&page=2`))).toEqual(['main', 'late']);
@@ -137,12 +139,12 @@ describe('GET branches', () => {
   });
 
   it('shows for each branch on a long page whether it is merged', async () => {
-    const { owner, tree, remote, path } = await setUp(Array.from({ length: 30 }, (_, n) => `b${n}`));
-    await moveOn(tree, remote);
+    const { owner, tree, path, push } = await setUp(Array.from({ length: 30 }, (_, n) => `b${n}`));
+    await moveOn({ tree, push });
     await runGit(tree, 'checkout', '-q', '-b', 'work');
     for (let n = 0; n < 5; n++) {
       await commitFile(tree, `w${n}`, 'w', `Work ${n}`);
-      await runGit(tree, 'push', '-q', remote, `work:work-${n}`);
+      await push(`work:work-${n}`);
     }
     const { body } = await app().as(owner).get(`${path}?per_page=100`);
     const merged = body.filter(({ merged }: { merged: boolean }) => merged);
@@ -319,11 +321,11 @@ describe('POST and DELETE branches', () => {
   });
 
   it('deletes all merged branches, except protected ones', async () => {
-    const { owner, project, tree, remote, path } = await setUp(['merged/a', 'merged/b', 'kept']);
+    const { owner, project, tree, path, push } = await setUp(['merged/a', 'merged/b', 'kept']);
     await app().as(owner).post(`/projects/${project.id}/protected_branches`, { name: 'kept' });
-    await moveOn(tree, remote);
+    await moveOn({ tree, push });
     await commitFile(tree, 'b', 'b', 'Second');
-    await runGit(tree, 'push', '-q', remote, 'main:ahead');
+    await push('main:ahead');
     const url = `/projects/${project.id}/repository/merged_branches`;
     expect(
       (
@@ -346,9 +348,9 @@ describe('POST and DELETE branches', () => {
 
 describe('DELETE merged_branches', () => {
   it('keeps branches without commits of their own, and those of open merge requests', async () => {
-    const { owner, project, tree, remote, path } = await setUp(['source', 'target', 'closed', 'elsewhere', 'old']);
+    const { owner, project, tree, path, push } = await setUp(['source', 'target', 'closed', 'elsewhere', 'old']);
     const fork = await app().make.project({}, owner);
-    await moveOn(tree, remote);
+    await moveOn({ tree, push });
     await app().as(owner).post(path, { branch: 'fresh', ref: 'main' });
     const { db } = app().hub.services;
     const here = { project_id: project.id, source_project_id: project.id };
@@ -364,10 +366,10 @@ describe('DELETE merged_branches', () => {
 
   it('keeps branches that are pushed to meanwhile or protected by a wildcard, and may be requested twice', async () => {
     const many = Array.from({ length: 52 }, (_, n) => `old/${String(n).padStart(2, '0')}`);
-    const { owner, project, tree, remote, path } = await setUp([...many, 'keep/me/too']);
+    const { owner, project, tree, remote, path, push } = await setUp([...many, 'keep/me/too']);
     const client = app().as(owner);
     await client.post(`/projects/${project.id}/protected_branches`, { name: 'keep/*' });
-    await moveOn(tree, remote);
+    await moveOn({ tree, push });
     const head = await commitFile(tree, 'b', 'b', 'Second');
     const url = `/projects/${project.id}/repository/merged_branches`;
     expect([(await client.delete(url)).status, (await client.delete(url)).status]).toEqual([202, 202]);
@@ -578,11 +580,11 @@ describe('a protected branch', () => {
 
 describe('the lists of commits and tags', () => {
   it('is readable by branch, tag and id', async () => {
-    const { owner, project, tree, remote } = await setUp();
+    const { owner, project, tree, push } = await setUp();
     const first = await runGit(tree, 'rev-parse', 'HEAD');
     const second = await commitFile(tree, 'b', 'b', 'Second');
     await runGit(tree, 'tag', '-a', '-m', 'One', 'v1');
-    await runGit(tree, 'push', '-q', remote, 'main', 'v1');
+    await push('main', 'v1');
     const client = app().as(owner);
     const path = `/projects/${project.id}/repository`;
     const commits = await client.get(`${path}/commits`);
@@ -697,7 +699,7 @@ describe('GraphQL', () => {
   });
 
   it('changes branches and protections under the same rules as REST', async () => {
-    const { owner, project, tree, remote, path } = await setUp(['old']);
+    const { owner, project, tree, path, push } = await setUp(['old']);
     const run = (user: TestUser, text: string) =>
       app()
         .as(user)
@@ -729,7 +731,7 @@ describe('GraphQL', () => {
     );
     expect(changed.data.protectedBranchUpdate.protectedBranch).toEqual({ allowForcePush: true });
     await run(owner, 'mutation { protectedBranchDestroy(input: { projectPath: PATH, name: "n*" }) { errors } }');
-    await moveOn(tree, remote);
+    await moveOn({ tree, push });
     await run(owner, 'mutation { mergedBranchesDelete(input: { projectPath: PATH }) { errors } }');
     await app().settle();
     expect(namesOf(await app().as(owner).get(path))).toEqual(['main']);

@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { PASSWORD, type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { commitFile, eventsOf, remoteOf, remoteUrl, runGit, tryGit, useFolder, workTree } from './support.ts';
 
 const app = useApp();
@@ -15,6 +16,12 @@ const setUp = async (attributes: Record<string, unknown> = {}) => {
   const tree = await workTree(folder());
   const remote = await remoteOf(app(), project, owner);
   return { owner, project, tree, remote };
+};
+/** Pushes `main` too. */
+const setUpWithMain = async (attributes: Record<string, unknown> = {}) => {
+  const made = await setUp(attributes);
+  await pushTree(app(), made.project, made.owner, made.tree, 'main');
+  return made;
 };
 const memberOf = async (project: { id: number }, level: number): Promise<TestUser> => {
   const user = await app().make.user();
@@ -168,8 +175,7 @@ describe('a push', () => {
 
 describe('access by git', () => {
   it('depends on the role in a private project', async () => {
-    const { project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { project, tree, remote } = await setUpWithMain();
     const stranger = await app().make.user();
     const outcomes: Record<string, [boolean, boolean]> = {};
     const people: [string, TestUser][] = [
@@ -208,8 +214,7 @@ describe('access by git', () => {
   });
 
   it('allows anyone to read a public project, and only members to push', async () => {
-    const { project, tree, remote } = await setUp({ visibility: 'public' });
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { project, tree } = await setUpWithMain({ visibility: 'public' });
     const open = remoteUrl(app().url, project);
     expect((await tryGit(folder(), 'ls-remote', open)).code).toBe(0);
     expect((await tryGit(tree, 'push', open, 'main:x')).stderr).toMatch(
@@ -240,8 +245,7 @@ describe('access by git', () => {
   });
 
   it('depends on the scopes of the token', async () => {
-    const { owner, project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { owner, project, tree } = await setUpWithMain();
     const outcomes: Record<string, [boolean, boolean]> = {};
     for (const scope of ['read_api', 'read_user', 'read_repository', 'write_repository', 'api']) {
       const theirs = await remoteOf(app(), project, owner, [scope]);
@@ -281,8 +285,7 @@ describe('access by git', () => {
   });
 
   it('refuses pushes to an archived project, and everything on a disabled repository', async () => {
-    const { owner, project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { owner, project, tree, remote } = await setUpWithMain();
     await app().as(owner).post(`/projects/${project.id}/archive`);
     expect((await tryGit(tree, 'push', remote, 'main:x')).stderr).toContain('archived');
     expect((await tryGit(folder(), 'ls-remote', remote)).code).toBe(0);
@@ -296,8 +299,7 @@ describe('access by git', () => {
 
 describe('protection', () => {
   it('requires the role to push to a protected branch, and keeps everyone from rewriting it', async () => {
-    const { project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { project, tree, remote } = await setUpWithMain();
     const developer = await remoteOf(app(), project, await memberOf(project, 30));
     await commitFile(tree, 'a', 'a', 'Second');
     const refused = await tryGit(tree, 'push', developer, 'main', 'main:other');
@@ -319,8 +321,7 @@ describe('protection', () => {
   });
 
   it('can name wildcards, nobody, one user or one group, and can allow force pushes', async () => {
-    const { owner, project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { owner, project, tree, remote } = await setUpWithMain();
     const protect = async (name: string, attributes: Record<string, unknown>) => {
       const { status } = await app()
         .as(owner)
@@ -356,8 +357,7 @@ describe('protection', () => {
   });
 
   it('applies to protected tags', async () => {
-    const { project, tree, remote } = await setUp();
-    await runGit(tree, 'push', '-q', remote, 'main');
+    const { project, tree, remote } = await setUpWithMain();
     const { db } = app().hub.services;
     const { id } = await db
       .insertInto('protected_tags')

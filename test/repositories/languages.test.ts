@@ -5,8 +5,9 @@ import { loadCatalogue } from '#domains/repositories/languages/catalogue.ts';
 import { interpreterOf, Tally } from '#domains/repositories/languages/tally.ts';
 import { detectMissingLanguages } from '#domains/repositories/languages.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import type { TestProject } from '../support/factories.ts';
-import { remoteOf, runGit, useFolder, workTree } from './support.ts';
+import { runGit, useFolder, workTree } from './support.ts';
 
 const app = useApp();
 const folder = useFolder();
@@ -87,7 +88,7 @@ const pushFiles = async (
   }
   await runGit(tree, 'add', '--all');
   await runGit(tree, 'commit', '-q', '-m', 'Files');
-  await runGit(tree, 'push', '-q', await remoteOf(app(), project, user), `HEAD:refs/heads/${branch}`);
+  await pushTree(app(), project, user, tree, `HEAD:${branch}`);
   await app().settle();
 };
 

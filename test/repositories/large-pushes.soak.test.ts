@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { commitFile, eventsOf, remoteOf, runGit, tryGit, useFolder, workTree } from './support.ts';
 
 // The cost of a push must not grow with its refs. These tests count processes of the hub, statements and disk syncs.
@@ -21,7 +22,7 @@ const setUp = async () => {
   const project = await app().make.project({ visibility: 'private' }, owner);
   const tree = await workTree(folder());
   const remote = await remoteOf(app(), project, owner);
-  await runGit(tree, 'push', '-q', remote, 'main');
+  await pushTree(app(), project, owner, tree, 'main');
   await app().settle();
   return { owner, project, tree, remote };
 };

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { TestApp, TestUser } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import type { TestProject } from '../support/factories.ts';
 import { remoteOf, runGit, workTree } from './support.ts';
 
@@ -36,10 +37,10 @@ export const filledProject = async (
   };
   const commit = async (named: Readonly<Record<string, string | Buffer>>, message: string): Promise<string> => {
     await write(named, message);
-    await runGit(tree, 'push', '-q', remote, 'HEAD');
+    await pushTree(app, project, owner, tree, 'HEAD');
     return runGit(tree, 'rev-parse', 'HEAD');
   };
   if (Object.keys(files).length > 0) await write(files, 'Add files');
-  await runGit(tree, 'push', '-q', remote, 'main');
+  await pushTree(app, project, owner, tree, 'main');
   return { owner, project, tree, remote, path: (rest) => `/projects/${project.id}/repository${rest}`, commit };
 };

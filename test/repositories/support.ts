@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import type { TestApp, TestUser } from '../support/app.ts';
 
-export { commitFile, runGit, tryGit, workTree } from '../support/git.ts';
+export { commitFile, copyOf, runGit, tryGit, workTree } from '../support/git.ts';
 
 /** Provides a folder for work trees that is removed after the tests of the file. */
 export const useFolder = (): (() => string) => {

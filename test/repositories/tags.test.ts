@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import { runGitWith } from '../support/git.ts';
 import { eventsOf, remoteOf, runGit, useFolder, workTree } from './support.ts';
 
@@ -11,7 +12,7 @@ const setUp = async () => {
   const project = await app().make.project({ visibility: 'private' }, owner);
   const tree = await workTree(folder());
   const remote = await remoteOf(app(), project, owner);
-  await runGit(tree, 'push', '-q', remote, 'main');
+  await pushTree(app(), project, owner, tree, 'main');
   const head = await runGit(tree, 'rev-parse', 'HEAD');
   return { owner, project, tree, remote, head, path: `/projects/${project.id}/repository/tags` };
 };

@@ -1,3 +1,6 @@
+import { cpSync, existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { findProject } from '#domains/projects/queries.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import { callerIdentity } from '#domains/repositories/writing.ts';
@@ -63,4 +66,51 @@ export const pushCommits = async (
   });
   await moveRefs(ctx, project, moved);
   return shas;
+};
+
+/**
+ * Pushes branches and tags of a work tree, as `git push` would: `main`, `v1`, `main:other`, or `HEAD` for the current
+ * branch. Copies the objects and moves the refs, which costs a fraction of a push over HTTP with its ten processes of git.
+ * For setup only: neither git nor the hub checks these pushes.
+ */
+export const pushTree = async (
+  app: TestApp,
+  { id }: { readonly id: number },
+  user: TestUser,
+  tree: string,
+  ...refspecs: readonly string[]
+): Promise<void> => {
+  const ctx = app.context(user);
+  const { git, config } = ctx.services;
+  const project = await findProject(ctx, { id });
+  if (!project) throw new Error('the user cannot read the project');
+  const wanted = await Promise.all(
+    refspecs.map(async (refspec) => {
+      const [name = '', to] = refspec.split(':');
+      const { ref, oid } = await readRef(join(tree, '.git'), name);
+      return { ref: to === undefined ? ref : `refs/heads/${to}`, newOid: oid };
+    }),
+  );
+  const before = await git.refValues(
+    project.disk_path,
+    wanted.map(({ ref }) => ref),
+  );
+  cpSync(join(tree, '.git/objects'), join(config.dataDir, 'repositories', project.disk_path, 'objects'), {
+    recursive: true,
+    force: false,
+  });
+  await moveRefs(
+    ctx,
+    project,
+    wanted.map((each) => ({ ...each, oldOid: before.get(each.ref) ?? null })),
+  );
+};
+
+/** Reads a branch or a tag of this name, or the current branch, without a process. */
+const readRef = async (directory: string, name: string): Promise<{ readonly ref: string; readonly oid: string }> => {
+  const [branch, tag] = [`refs/heads/${name}`, `refs/tags/${name}`];
+  const read = async (file: string) => (await readFile(join(directory, file), 'utf8')).trim();
+  const ref =
+    name === 'HEAD' ? (await read(name)).replace('ref: ', '') : existsSync(join(directory, branch)) ? branch : tag;
+  return { ref, oid: await read(ref) };
 };

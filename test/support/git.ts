@@ -1,4 +1,5 @@
-import { cp, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { cpSync, mkdtempSync } from 'node:fs';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -95,8 +96,14 @@ const templates = new Map<string, Promise<string>>();
 export const workTree = async (folder: string, branch = 'main'): Promise<string> => {
   const template = templates.get(branch) ?? makeTemplate(branch);
   templates.set(branch, template);
-  const tree = await mkdtemp(join(folder, 'tree-'));
-  await cp(await template, tree, { recursive: true });
+  return copyOf(folder, await template);
+};
+
+/** Copies a work tree into the folder. */
+export const copyOf = (folder: string, template: string): string => {
+  const tree = mkdtempSync(join(folder, 'tree-'));
+  // The asynchronous `cp` takes twenty times the CPU time for so few files.
+  cpSync(template, tree, { recursive: true });
   return tree;
 };
 

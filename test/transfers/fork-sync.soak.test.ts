@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { commitFile, remoteOf, runGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import type { TestProject } from '../support/factories.ts';
 import { until } from '../support/until.ts';
 
@@ -29,7 +30,7 @@ const setUp = async () => {
   const forker = await app().make.user();
   const source = await app().make.project({ visibility: 'public' }, owner);
   const tree = await workTree(folder());
-  await runGit(tree, 'push', '-q', await remoteOf(app(), source, owner), 'main');
+  await pushTree(app(), source, owner, tree, 'main');
   await app().settle();
   const { body: fork } = await app().as(forker).post(`/projects/${source.id}/fork`);
   await app().settle();

@@ -1,24 +1,29 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { importProject } from '#domains/transfers/jobs.ts';
-import { commitFile, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
+import { commitFile, copyOf, remoteOf, runGit, tryGit, useFolder, workTree } from '../repositories/support.ts';
 import { type TestUser, useApp } from '../support/app.ts';
+import { pushTree } from '../support/commits.ts';
 import type { TestProject } from '../support/factories.ts';
 
 const app = useApp();
 const folder = useFolder();
 
-/** Creates a public project with two branches and a tag. */
+/** A work tree with two branches and a tag. */
+let code: string;
+beforeAll(async () => {
+  code = await workTree(folder());
+  await runGit(code, 'tag', '-a', 'v1', '-m', 'One');
+  await runGit(code, 'checkout', '-q', '-b', 'topic');
+  await commitFile(code, 'topic.txt', 'topic\n', 'On a topic');
+});
+
+/** Creates a public project with two branches and a tag. Tests that commit to them copy the work tree. */
 const withCode = async (owner: TestUser, attributes: Readonly<Record<string, unknown>> = {}) => {
   const project = await app().make.project({ visibility: 'public', description: 'The source', ...attributes }, owner);
-  const tree = await workTree(folder());
-  await runGit(tree, 'tag', '-a', 'v1', '-m', 'One');
-  await runGit(tree, 'checkout', '-q', '-b', 'topic');
-  await commitFile(tree, 'topic.txt', 'topic\n', 'On a topic');
-  await runGit(tree, 'remote', 'add', 'origin', await remoteOf(app(), project, owner));
-  await runGit(tree, 'push', '-q', 'origin', 'main', 'topic', 'v1');
-  return { project, tree };
+  await pushTree(app(), project, owner, code, 'main', 'topic', 'v1');
+  return { project, tree: () => copyOf(folder(), code) };
 };
 
 const fork = (user: TestUser, source: { id: number }, body: Record<string, unknown> = {}) =>
@@ -93,7 +98,8 @@ describe('a fork', () => {
   it('is independent of its source, and its source of it', async () => {
     const owner = await app().make.user();
     const forker = await app().make.user();
-    const { project, tree } = await withCode(owner);
+    const { project, tree: copied } = await withCode(owner);
+    const tree = copied();
     const { body: forked } = await fork(forker, project);
     const { body: second } = await fork(await app().make.user(), project);
     await app().settle();
@@ -194,7 +200,8 @@ describe('a fork', () => {
 
   it('refuses pushes until its repository is complete', async () => {
     const owner = await app().make.user();
-    const { project, tree } = await withCode(owner);
+    const { project, tree: copied } = await withCode(owner);
+    const tree = copied();
     const { body } = await fork(owner, project, { path: `again-${project.path}`, name: `again ${project.path}` });
     const { db } = app().hub.services;
     await app().settle();
@@ -208,7 +215,8 @@ describe('a fork', () => {
 
   it('fails at once with a plain reason if git rejects its branch', async () => {
     const owner = await app().make.user();
-    const { project, tree } = await withCode(owner);
+    const { project, tree: copied } = await withCode(owner);
+    const tree = copied();
     await commitFile(tree, '.gitmodules', '[submodule "../../x"]\n\tpath = x\n', 'Before that was looked at');
     await runGit(await directoryOf(project), 'fetch', '-q', tree, 'topic:refs/heads/ill');
     const { body } = await fork(await app().make.user(), project, { branches: 'ill' });
