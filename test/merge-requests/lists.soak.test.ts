@@ -115,7 +115,7 @@ beforeAll(async () => {
 
 const titlesOf = (rows: readonly { readonly title: string }[]) => rows.map(({ title }) => title);
 
-const PAGE = 7;
+const PAGE = 9;
 
 /** Reads the list in small pages, by offset and by cursor. Short pages are found in another way than long ones. */
 const paged = async <Row>(list: () => List<Row>): Promise<{ byOffset: Row[]; byCursor: Row[]; backwards: Row[] }> => {
@@ -324,23 +324,24 @@ describe('a list of merge requests', () => {
     };
     const linked = await linkEverything();
     const filters = [...FILTERS.filter((filter) => !isOfCrowd(filter)), ...linked];
-    const read = async () => {
+    const read = async (rowsOf: (list: () => List<{ readonly title: string }>) => Promise<string[]>) => {
       const found: Record<string, unknown> = {};
-      for (const [name, list] of Object.entries(lists)) {
+      for (const [l, [name, list]] of Object.entries(lists).entries()) {
         for (const [n, filter] of filters.entries()) {
-          const orders = linked.includes(filter) ? (['created_at'] as const) : ORDERS;
+          // Each filter meets each order, in one of both lists.
+          const orders = linked.includes(filter)
+            ? (['created_at'] as const)
+            : ORDERS.filter((_, o) => (n + o + l) % 2 === 0);
           for (const [o, order_by] of orders.entries()) {
             const of = () => list({ ...filter, order_by, sort: (n + o) % 2 === 0 ? 'asc' : 'desc' });
-            const { byOffset, byCursor, backwards } = await paged(of);
-            expect(titlesOf(byCursor)).toEqual(titlesOf(byOffset));
-            expect(titlesOf(backwards)).toEqual(titlesOf(byOffset));
-            found[`${name} ${JSON.stringify(filter)} ${order_by}`] = [titlesOf(byOffset), await of().count(1_000)];
+            found[`${name} ${JSON.stringify(filter)} ${order_by}`] = [await rowsOf(of), await of().count(1_000)];
           }
         }
       }
       return found;
     };
-    const before = await read();
+    // The tests above compare pages of short lists.
+    const before = await read(async (list) => titlesOf(await list().rows({ limit: 100 })));
     const crowd = await app().make.project({ namespace_id: group.id, visibility: 'public' }, people.owner);
     await sql`
       insert into merge_requests (project_id, source_project_id, iid, title, state, source_branch, target_branch, author_id,
@@ -349,7 +350,13 @@ describe('a list of merge requests', () => {
           ${people.stranger.id}, 'can_be_merged', at, at, null
         from (select i, timestamptz '2020-01-01Z' + i % 2 * interval '10 years' + i * interval '1 minute' as at
           from generate_series(1, 4200) i) given`.execute(db());
-    expect(await read()).toEqual(before);
+    const after = await read(async (list) => {
+      const { byOffset, byCursor, backwards } = await paged(list);
+      expect(titlesOf(byCursor)).toEqual(titlesOf(byOffset));
+      expect(titlesOf(backwards)).toEqual(titlesOf(byOffset));
+      return titlesOf(byOffset);
+    });
+    expect(after).toEqual(before);
 
     const [deployed] = await db()
       .selectFrom('merge_requests')
