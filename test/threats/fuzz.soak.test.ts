@@ -138,8 +138,12 @@ const send = async (client: Client, probes: Iterable<Probe>): Promise<{ sent: nu
 /** `FUZZ=all` sends every value to every parameter, which takes some minutes. */
 const ALL = process.env.FUZZ === 'all';
 
-function* probes(chosen: readonly Route[]): Generator<Probe> {
-  for (const route of chosen) yield* probesOf(route);
+/** Yields the probes of the routes, or every nth of them. */
+function* probes(chosen: readonly Route[], every = 1): Generator<Probe> {
+  let count = 0;
+  for (const route of chosen) {
+    for (const probe of probesOf(route)) if (ALL || count++ % every === 0) yield probe;
+  }
 }
 
 /** Requests the liveness probe repeatedly while `work` runs, and returns the most CPU time until an answer. */
@@ -175,7 +179,9 @@ describe('a hostile parameter', ALL ? { timeout: 600_000 } : {}, () => {
   });
 
   it('is also refused from anonymous callers, and from an administrator on administrative routes', async () => {
-    const anonymous = await send(app().anonymous, probes(routes.filter(({ auth }) => auth === 'optional')));
+    // The owner has sent a value to each of these parameters before. Who calls matters less than the route.
+    const open = routes.filter(({ auth }) => auth === 'optional');
+    const anonymous = await send(app().anonymous, probes(open, 2));
     expect(anonymous.wrong).toEqual([]);
     const administrator = await send(app().as(app().root), probes(admin));
     expect(administrator.wrong).toEqual([]);

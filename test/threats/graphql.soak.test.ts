@@ -138,6 +138,17 @@ const variablesOf = (args: readonly GraphQLArgument[], turn: number): Record<str
     }),
   );
 
+/**
+ * Returns the turns of a field, which choose its values. An input object has six values. Anonymous callers send the same
+ * types of values, so that three turns for each field are enough, beginning with another one each time.
+ */
+const turnsOf = ({ args }: RootField, index: number, isAnonymous: boolean): readonly number[] => {
+  if (args.length === 0) return [0];
+  const [only, ...others] = args;
+  const all = only && others.length === 0 && isInputObjectType(getNamedType(only.type)) ? 6 : 7;
+  return isAnonymous ? [0, 2, 4].map((turn) => (turn + index) % all) : Array.from({ length: all }, (_, turn) => turn);
+};
+
 const probe = async (client: Client, operation: string, variables: Record<string, unknown>): Promise<string | null> => {
   const answer = await client.post('/api/graphql', { query: operation, variables });
   const text = JSON.stringify(answer.body);
@@ -154,9 +165,9 @@ describe('a hostile value', () => {
       ['mutation', app().as(app().root), mutations().filter(({ name }) => /settings|^user/i.test(name))],
       ['mutation', app().as(doomed.owner), mutations().filter(({ name }) => !/self/i.test(name))],
     ] as const) {
-      for (const field of fields) {
+      for (const [index, field] of fields.entries()) {
         const operation = operationOf(kind, field);
-        const turns = Array.from({ length: field.args.length === 0 ? 1 : 7 }, (_, turn) => turn);
+        const turns = turnsOf(field, index, client === app().anonymous);
         problems.push(
           ...(await Promise.all(turns.map((turn) => probe(client, operation, variablesOf(field.args, turn))))),
         );

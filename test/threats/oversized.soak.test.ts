@@ -26,22 +26,25 @@ const IN_QUERY = { characters: 15_000, items: 900 };
 /** The limits of a body: a mebibyte and 20,000 values. */
 const IN_BODY = { characters: 900_000, items: 19_000 };
 
-const textsOf = (length: number): readonly string[] => [
+const makeTexts = (length: number): readonly string[] => [
   'x'.repeat(length),
   '<'.repeat(length),
   `${'*a_'.repeat(length / 3)}`,
   '[a]('.repeat(length / 4),
   `${' '.repeat(length - 1)}x`,
-  '\n> - '.repeat(length / 5),
-  '%_\\'.repeat(length / 3),
+  // JSON takes two bytes for a newline or a backslash. A larger body would be parsed in a thread of its own.
+  '\n> - '.repeat(length / 6),
+  '%_\\'.repeat(length / 4),
   'é@x.y '.repeat(length / 7),
 ];
+const textsForQuery = makeTexts(IN_QUERY.characters);
+const textsForBody = makeTexts(IN_BODY.characters);
 
 let turn = 0;
 
 const hugeFor = (schema: z.ZodType, { characters, items }: typeof IN_BODY): unknown => {
   const json = kindOf(schema)?.json ?? {};
-  const texts = textsOf(characters);
+  const texts = characters === IN_BODY.characters ? textsForBody : textsForQuery;
   const chosenText = texts[turn++ % texts.length];
   if (json.type === 'string' || Array.isArray(json.type)) return chosenText;
   if (json.type === 'object') return Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`k${n}`, `v${n}`]));
