@@ -197,7 +197,7 @@ describe('effective access', () => {
           expect(await levelsInHub(id)).toEqual(expected);
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     );
   });
 

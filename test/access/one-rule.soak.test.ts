@@ -268,7 +268,7 @@ describe('the role on a project', () => {
           );
         }
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 });

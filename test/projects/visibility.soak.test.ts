@@ -316,9 +316,12 @@ describe('who sees which projects', () => {
     await fc.assert(
       fc.asyncProperty(forest, async (given) => {
         const model = await plant(given);
-        for (const who of await everybody()) {
+        for (const [w, who] of (await everybody()).entries()) {
           const levelOn = (project: Project) => (who.id === null ? 0 : model.projectLevel(who.id, project));
-          for (const { query, graphql, holds } of LISTS) {
+          for (const [l, { query, graphql, holds }] of LISTS.entries()) {
+            // Each person reads half of the lists. Which half depends on the forest alone, so that a failure can be
+            // repeated.
+            if ((given.groups.length + given.projects.length + w + l) % 2 === 0) continue;
             const about = `${who.name}: ${query}`;
             const expected = model.projects
               .filter((project) => model.lists(who, project) && holds(model, who, project, levelOn(project)))
