@@ -109,6 +109,7 @@ describe('PUT /projects/:id', () => {
       301,
       `${app().url}/api/v4/projects/${project.id}?statistics=true`,
     ]);
+    expect(moved.headers.get('content-type')).toMatch(/^text\/plain/);
     expect((await client.put(`/projects/${old}`, { description: 'x' })).status).toBe(404);
     expect(
       (

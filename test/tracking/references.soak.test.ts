@@ -102,6 +102,50 @@ describe('cross references', () => {
     ]);
   });
 
+  it('are noted for Reporters alone if other readers may not see what mentions something', async () => {
+    const { owner, guest, reporter, stranger, path } = await makeBranches({
+      visibility: 'public',
+      merge_requests_access_level: 'private',
+    });
+    await open(owner, path, { description: 'See #1' });
+    for (const client of [owner, reporter])
+      expect(await notes(client, `${path}/issues/1`)).toEqual(['mentioned in merge request !1']);
+    for (const client of [guest, stranger, app().anonymous])
+      expect(await notes(client, `${path}/issues/1`)).toEqual([]);
+
+    await owner.put(path, { issues_access_level: 'private', merge_requests_access_level: 'enabled' });
+    await owner.post(`${path}/issues`, { title: 'Four', description: 'After !1' });
+    await app().settle();
+    const mentions = async (client: Client) =>
+      (await notes(client, `${path}/merge_requests/1`)).filter((body) => body.startsWith('mentioned'));
+    expect(await mentions(reporter)).toEqual(['mentioned in issue #4']);
+    expect(await mentions(stranger)).toEqual([]);
+  });
+
+  it('do not name guests of a private project its merge requests', async () => {
+    const { owner, guest, reporter, path } = await makeBranches();
+    await open(owner, path, { description: 'See #1' });
+    expect(await notes(reporter, `${path}/issues/1`)).toEqual(['mentioned in merge request !1']);
+    expect(await notes(guest, `${path}/issues/1`)).toEqual([]);
+  });
+
+  it('do not name internal projects to the readers of a public one', async () => {
+    const [target, inside] = [await makeBranches({ visibility: 'public' }), await makeScene(app())];
+    const mention = async (visibility: string) => {
+      await app().as(app().root).put(inside.path, { visibility });
+      const description = `${target.project.path_with_namespace}#1`;
+      const { body } = await inside.owner.post(`${inside.path}/issues`, { title: visibility, description });
+      await app().settle();
+      return `mentioned in issue ${inside.project.path_with_namespace}#${body.iid}`;
+    };
+    await mention('internal');
+    expect(await notes(target.owner, `${target.path}/issues/1`)).toEqual([]);
+    await target.owner.put(target.path, { visibility: 'internal' });
+    const noted = await mention('internal');
+    expect(await notes(target.reporter, `${target.path}/issues/1`)).toEqual([noted]);
+    expect(await notes(target.stranger, `${target.path}/issues/1`)).toEqual([]);
+  });
+
   it('do not reach targets that the author cannot see', async () => {
     const { owner, path, project } = await makeBranches();
     const other = await makeScene(app(), { visibility: 'public' });

@@ -358,14 +358,16 @@ describe('an archive with forged content', () => {
     const { db } = app().hub.services;
     const members = await db
       .selectFrom('members')
-      .select(['user_id', 'access_level', 'invite_email'])
+      .select(['user_id', 'access_level'])
       .where('project_id', '=', id)
       .orderBy('id')
       .execute();
     expect(members).toEqual([
-      { user_id: app().root.id, access_level: 40, invite_email: null },
-      { user_id: known.id, access_level: 40, invite_email: null },
-      { user_id: null, access_level: 30, invite_email: 'new@example.com' },
+      { user_id: app().root.id, access_level: 40 },
+      { user_id: known.id, access_level: 40 },
+    ]);
+    expect((await app().as(app().root).get(`/projects/${id}/invitations`)).body).toMatchObject([
+      { invite_email: 'new@example.com', access_level: 30 },
     ]);
     const authors = await db
       .selectFrom('issues')

@@ -43,6 +43,9 @@ const COLUMNS = [
 const PER_PERSON = { limit: 100, seconds: 3_600 };
 const MAX_ADDRESS = 254;
 
+/** Whether an address can be invited. */
+export const isInvitable = (email: string): boolean => email.length <= MAX_ADDRESS && MAIL_ADDRESS.test(email);
+
 export interface NewInvitation {
   readonly email: string;
   readonly access_level: number;
@@ -93,7 +96,7 @@ export const invite = async (
   requireLevel(ctx, given, access_level);
   checkExpiry(ctx, expires_at);
   const email = address.trim();
-  if (email.length > MAX_ADDRESS || !MAIL_ADDRESS.test(email)) throw invalid({ email: ['is invalid'] });
+  if (!isInvitable(email)) throw invalid({ email: ['is invalid'] });
   const { allowed, retryAfterSeconds } = await hit(ctx.services, `invitations:${ctx.actor.userId}`, PER_PERSON);
   if (!allowed) {
     throw new DomainError('too_many_requests', 'Too many invitations: try again later', { retryAfterSeconds });

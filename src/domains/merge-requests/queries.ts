@@ -3,7 +3,7 @@ import { GUEST } from '#domains/access/model.ts';
 import { holdersOfProject } from '#domains/access/roles.ts';
 import { DANGLING_SOURCES } from '#domains/ci/model.ts';
 import type { PipelineRow } from '#domains/ci/queries.ts';
-import { mergeRequestIsVisible } from '#domains/planning/visibility.ts';
+import { mergeRequestIsVisible, noteIsVisible } from '#domains/planning/visibility.ts';
 import { requireAbility } from '#domains/projects/policy.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -115,20 +115,25 @@ export const mergeRequestsByIds = async (
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Counts the discussions of these merge requests, by id. Reads all comments, unlike their count. */
+const PROJECT_ID = sql.ref('mr.project_id');
+
+/** Counts the discussions of these merge requests that the caller can read, by id. Reads all comments. */
 export const discussionCountsByMergeRequestIds = async (
-  ctx: Pick<Context, 'db'>,
+  ctx: Pick<Context, 'db' | 'actor'>,
   ids: readonly number[],
 ): Promise<Map<number, number>> => {
   const { rows } = await sql<{ id: number; count: number }>`
     select n.merge_request_id as id, count(distinct n.discussion_id) as count
-    from notes n where n.merge_request_id = any (${ids}::bigint[]) and not n.system group by 1`.execute(ctx.db);
+    from notes n join merge_requests mr on mr.id = n.merge_request_id
+    where mr.id = any (${ids}::bigint[]) and not n.system and ${noteIsVisible(ctx.actor, 'n', PROJECT_ID)} group by 1`.execute(
+    ctx.db,
+  );
   return new Map(rows.map(({ id, count }) => [id, count]));
 };
 
-/** Returns users, votes, notes and time of these merge requests. */
+/** Returns users, votes and time of these merge requests, and how many comments the caller can read. */
 export const mergeRequestStatsByIds = async (
-  ctx: Pick<Context, 'db'>,
+  ctx: Pick<Context, 'db' | 'actor'>,
   ids: readonly number[],
 ): Promise<Map<number, MergeRequestStats>> => {
   const people = (table: string) =>
@@ -142,7 +147,8 @@ export const mergeRequestStatsByIds = async (
       n.user_notes_count,
       (select coalesce(sum(l.time_spent), 0)::bigint from timelogs l where l.merge_request_id = mr.id) as total_time_spent
     from merge_requests mr cross join lateral (
-      select count(*) filter (where not notes.system) as user_notes_count
+      select count(*) filter (
+        where not notes.system and ${noteIsVisible(ctx.actor, 'notes', PROJECT_ID)}) as user_notes_count
       from notes where notes.merge_request_id = mr.id) n
     where mr.id = any (${ids}::bigint[])`.execute(ctx.db);
   return new Map(rows.map((row) => [row.id, row]));

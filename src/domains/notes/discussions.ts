@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
+import { noteIsVisible } from '#domains/planning/visibility.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf } from '#platform/db/list.ts';
 import { badRequest, DomainError, notFound } from '#platform/errors.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
-import { noteIsVisible } from './policy.ts';
 import { getNote, type NoteRow, notesOn, readableNotes } from './queries.ts';
 
 /** A discussion: a comment and its replies, oldest first. */

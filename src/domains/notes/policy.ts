@@ -1,31 +1,14 @@
 import { type RawBuilder, sql } from 'kysely';
 import { GUEST, REPORTER } from '#domains/access/model.ts';
-import { projectIsMine } from '#domains/access/policy.ts';
 import type { ProjectRow } from '#domains/projects/model.ts';
 import { can, type JudgedProject, requireAbility } from '#domains/projects/policy.ts';
-import type { Actor, Context } from '#platform/context.ts';
+import type { Context } from '#platform/context.ts';
 import { forbidden } from '#platform/errors.ts';
 import type { Commentable } from './noteable.ts';
 import type { NoteRow } from './queries.ts';
 
 /** Internal comments require a Reporter, for reading and writing. */
 const canReadInternal = (project: Pick<ProjectRow, 'access_level'>): boolean => project.access_level >= REPORTER;
-
-/**
- * Requires that the actor can read the row `alias`, which is in `project`. The actor can see the issue, merge request or
- * commit.
- */
-export const noteIsVisible = (
-  actor: Actor,
-  alias = 'notes',
-  project: RawBuilder<unknown> = sql.ref(`${alias}.project_id`),
-): RawBuilder<boolean> => {
-  if (actor.isAdmin) return sql<boolean>`true`;
-  const isOpen = sql<boolean>`not ${sql.ref(`${alias}.confidential`)}`;
-  if (actor.userId === null) return isOpen;
-  return sql<boolean>`(${isOpen} or exists (
-    select 1 from projects where projects.id = ${project} and ${projectIsMine(actor, REPORTER)}))`;
-};
 
 /** Selects the project of the row `notes` through its issue or merge request, which the index of the notes has. */
 export const projectOfNote = (kind: 'issue' | 'merge_request'): RawBuilder<number> => sql<number>`(

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely';
+import { noteIsVisible } from '#domains/planning/visibility.ts';
 import type { Context } from '#platform/context.ts';
 import { type BatchedList, batchedListOf } from '#platform/db/batched-list.ts';
 import { type List, listOf, type RowsById, type SortKey } from '#platform/db/list.ts';
@@ -6,7 +7,7 @@ import type { Notes } from '#platform/db/tables.ts';
 import { notFound } from '#platform/errors.ts';
 import type { SortDirection } from '#platform/paging.ts';
 import { type Commentable, getNoteableById, type Noteable, type NoteableKind } from './noteable.ts';
-import { noteIsVisible, noteIsVisibleIn, projectOfNote } from './policy.ts';
+import { noteIsVisibleIn, projectOfNote } from './policy.ts';
 
 /** A comment, without the diff that it refers to. */
 export type NoteRow = Omit<Selectable<Notes>, 'st_diff' | 'imported'>;

@@ -91,3 +91,19 @@ export const isOwnedAround = (
   if (kind === 'group' && descendants) parts.push(sql`${owners} = any (array${visibleGroupsFrom(actor, id)})`);
   return sql<boolean>`(${sql.join(parts, sql` or `)})`;
 };
+
+/**
+ * Requires that the actor can read the row `alias`, which is in `project`. The actor can see the issue, merge request or
+ * commit.
+ */
+export const noteIsVisible = (
+  actor: Actor,
+  alias = 'notes',
+  project: RawBuilder<unknown> = sql.ref(`${alias}.project_id`),
+): RawBuilder<boolean> => {
+  if (actor.isAdmin) return sql<boolean>`true`;
+  const isOpen = sql<boolean>`not ${sql.ref(`${alias}.confidential`)}`;
+  if (actor.userId === null) return isOpen;
+  return sql<boolean>`(${isOpen} or exists (
+    select 1 from projects where projects.id = ${project} and ${projectIsMine(actor, REPORTER)}))`;
+};

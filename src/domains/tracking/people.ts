@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { noteIsVisible, projectOfNote } from '#domains/notes/policy.ts';
+import { projectOfNote } from '#domains/notes/policy.ts';
+import { noteIsVisible } from '#domains/planning/visibility.ts';
 import type { Context } from '#platform/context.ts';
 import type { TrackedKind } from './tracked.ts';
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { PRIVATE } from '#domains/access/model.ts';
+import { PRIVATE, PUBLIC } from '#domains/access/model.ts';
 import type { IssueRow } from '#domains/issues/model.ts';
 import { issuesByIds } from '#domains/issues/queries.ts';
 import { referencedIssues } from '#domains/issues/references.ts';
@@ -11,7 +11,7 @@ import {
   referencedMergeRequests,
   referencesIn,
 } from '#domains/merge-requests/references.ts';
-import { recordSystemNote } from '#domains/planning/system-notes.ts';
+import { recordSystemNotes } from '#domains/planning/system-notes.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import type { Context, Tx } from '#platform/context.ts';
@@ -132,11 +132,11 @@ const targetsOf = async (ctx: Context, from: Tracked): Promise<Target[]> => {
   return [...issues, ...mergeRequests].filter((target) => target[`to_${from.kind}_id`] !== row.id);
 };
 
-/** Records a system note where something is mentioned, unless its readers may not know of what mentions it. */
+/** Records a system note where something is mentioned, for those of its readers who may see what mentions it. */
 const noteMention = async (tx: Tx, from: Tracked, target: Target): Promise<void> => {
   const { kind, project, row } = from;
-  if (kind === 'issue' && row.confidential) return;
-  if (target.project_id !== project.id && !isOpenToAll(from)) return;
+  const readers = await readersOfMention(tx, from, target);
+  if (readers === 'nobody') return;
   const path = target.project_id === project.id ? '' : project.full_path;
   const body =
     kind === 'issue' ? `mentioned in issue ${path}#${row.iid}` : `mentioned in merge request ${path}!${row.iid}`;
@@ -144,16 +144,36 @@ const noteMention = async (tx: Tx, from: Tracked, target: Target): Promise<void>
     target.to_issue_id === null
       ? { merge_request_id: target.to_merge_request_id ?? 0 }
       : { issue_id: target.to_issue_id };
-  await recordSystemNote(tx, of, 'cross_reference', body);
+  await recordSystemNotes(tx, of, [{ action: 'cross_reference', body, internal: readers === 'reporters' }]);
 };
 
-/** Returns true for public projects and internal ones, if the part is open to all who can see the project. */
-const isOpenToAll = ({ kind, project }: Tracked): boolean => {
+/** Returns which readers of the target may all see what mentions it. Reporters of a project see all parts of it. */
+const readersOfMention = async (tx: Tx, from: Tracked, target: Target): Promise<'all' | 'reporters' | 'nobody'> => {
+  const { kind, project, row } = from;
+  if (kind === 'issue' && row.confidential) return 'nobody';
+  if (target.project_id === project.id) {
+    const isSameKind = target[`to_${kind}_id`] !== null;
+    return isSameKind || isOpenToReaders(from) ? 'all' : 'reporters';
+  }
+  if (project.visibility_level <= PRIVATE || !isOpenToReaders(from)) return 'nobody';
+  if (project.visibility_level === PUBLIC) return 'all';
+  // Anonymous callers and external users cannot see an internal project.
+  const { visibility_level } = await tx.db
+    .selectFrom('projects')
+    .select('visibility_level')
+    .where('id', '=', target.project_id)
+    .executeTakeFirstOrThrow();
+  return visibility_level === PUBLIC ? 'nobody' : 'reporters';
+};
+
+/** Returns true if everybody who can see the project can see its issues, or its merge requests. */
+const isOpenToReaders = ({ kind, project }: Tracked): boolean => {
   const { visibility_level, issues_access_level, merge_requests_access_level, repository_access_level }: ProjectRow =
     project;
-  if (visibility_level <= PRIVATE) return false;
   if (kind === 'issue') return issues_access_level === 'enabled';
-  return merge_requests_access_level === 'enabled' && repository_access_level === 'enabled';
+  // Guests of a private project see no code.
+  const isOpen = merge_requests_access_level === 'enabled' && repository_access_level === 'enabled';
+  return isOpen && visibility_level > PRIVATE;
 };
 
 /**

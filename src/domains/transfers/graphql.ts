@@ -2,6 +2,7 @@ import { JUDGED, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
+import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -172,9 +173,10 @@ const ProjectImportRef = builder.objectRef<SeenImport>('ProjectImport').implemen
 projectField('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level'], (t) =>
   t.field({
     type: ProjectExportRef,
-    description: 'Only for Maintainers and above.',
+    description: 'Only for Maintainers and above. Null while exports are turned off.',
     resolve: async (project, _args, ctx) => {
-      const state = can(ctx, project, 'export') ? await loadExportState(ctx, project.id) : null;
+      if (!can(ctx, project, 'export') || !(await getSettings(ctx)).project_export_enabled) return null;
+      const state = await loadExportState(ctx, project.id);
       return state && { project, ...state };
     },
   }),

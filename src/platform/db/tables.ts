@@ -800,7 +800,6 @@ export interface Members {
   created_by_id: number | null;
   expires_at: string | null;
   id: Generated<number>;
-  invite_email: string | null;
   namespace_id: number | null;
   override: Generated<boolean>;
   project_id: number | null;

@@ -24,7 +24,7 @@ export const followingMoves = (declared: Route): Route => {
         const id = await findMoved(ctx, given);
         if (id === null) throw error;
         const Location = http.externalUrl + http.url.replace(/^(.*?\/(?:projects|groups)\/)[^/?]+/, `$1${id}`);
-        throw new RestError(301, { message: `This resource has been moved permanently to ${Location}` }, { Location });
+        throw new RestError(301, `This resource has been moved permanently to ${Location}`, { Location });
       }
     },
   };

@@ -60,12 +60,14 @@ export const writeProject = async (
   await archive.entry('VERSION', `${ARCHIVE_VERSION}\n`);
   await archive.entry('GITLAB_VERSION', `${VERSION}\n`);
   await archive.entry('GITLAB_REVISION', 'millrace\n');
+  // A bundle only holds the commit of HEAD, which may be that of several branches.
+  const { default_branch } = project;
   const attributes = attributesToArchive(project, 'project');
   if (options.description !== null) attributes.description = options.description;
   const approvals = await approvalSettingsToArchive({ db }, project.id);
   await archive.entry(
     'tree/project.json',
-    JSON.stringify({ ...attributes, ...approvals, import_type: 'gitlab_project' }),
+    JSON.stringify({ ...attributes, ...approvals, default_branch, import_type: 'gitlab_project' }),
   );
   for (const file of SETTING_FILES) {
     await archive.entry(`tree/project/${file}.ndjson`, `${JSON.stringify(attributesToArchive(project, file))}\n`);

@@ -50,6 +50,7 @@ const RelationImportRef = builder.objectRef<RelationImportRow>('RelationImport')
     }),
     error: t.exposeString('error'),
     createdAt: t.expose('created_at', { type: 'Time', nullable: false }),
+    updatedAt: t.expose('updated_at', { type: 'Time', nullable: false }),
     finishedAt: t.expose('finished_at', { type: 'Time' }),
   }),
 });

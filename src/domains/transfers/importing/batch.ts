@@ -38,6 +38,7 @@ export class ImportBatch {
   readonly people: ImportPeople;
   readonly failures: Failure[] = [];
   readonly counter = new StatCounter();
+  #skipped = 0;
 
   constructor(db: Database, place: ImportPlace, people: ImportPeople) {
     this.db = db;
@@ -56,6 +57,16 @@ export class ImportBatch {
 
   takeIds(table: string, count: number): Promise<number[]> {
     return takeIds(this.db, table, count);
+  }
+
+  /** How many lines are left out although they can be read. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** Leaves out lines that can be read, so that they do not count as imported. */
+  skip(count = 1): void {
+    this.#skipped += count;
   }
 
   /** Records the failure of an item, which is then left out. @throws errors other than `Refused` */

@@ -74,7 +74,7 @@ export const importRelation = async (
         if (kind !== null) {
           const failed = batch.failures.filter(({ source }) => source === ITEM).length;
           batch.counter.fetched(kind, lines.length);
-          batch.counter.imported(kind, readable.length + unreadable - failed);
+          batch.counter.imported(kind, readable.length + unreadable - failed - batch.skipped);
         }
         return batch.counter.stats;
       });

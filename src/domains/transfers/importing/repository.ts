@@ -6,6 +6,7 @@ import { getSettings } from '#domains/settings/queries.ts';
 import type { Context } from '#platform/context.ts';
 import type { FetchedBundle } from '#platform/git/cloning.ts';
 import { GitError } from '#platform/git/git-error.ts';
+import { validRefName } from '#platform/git/ref-names.ts';
 import { TransferError } from '../model.ts';
 import type { Failure } from './batch.ts';
 import type { Checkpoint } from './checkpoint.ts';
@@ -19,7 +20,7 @@ const MAX_LISTED = 100;
 
 /**
  * Creates the repository from the bundle. Replaces it as a whole, so it can run again. `wantedBranch` becomes the
- * default branch, instead of the one that the bundle names.
+ * default branch, instead of the one that the archive names. Without both it is the branch at the HEAD of the bundle.
  *
  * @throws TransferError if the bundle has branches, but not the wanted one
  */
@@ -31,8 +32,15 @@ export const importRepository = async (
   wantedBranch: string | null,
 ): Promise<void> => {
   if (checkpoint.hasRepository) return;
-  if (!archive.bundle) return checkpoint.repository(async () => {});
   const path = project.disk_path;
+  const named = branchNamed(archive);
+  const unborn = wantedBranch ?? named ?? project.default_branch;
+  if (!archive.bundle) {
+    const settled = await settleHead(ctx, path, null, unborn);
+    return checkpoint.repository(async (tx) => {
+      await tx.db.updateTable('projects').set(settled).where('id', '=', project.id).execute();
+    });
+  }
   let counted: Promise<unknown> = Promise.resolve();
   const onProgress = (bytes: number) => {
     counted = counted.then(() => checkpoint.bundle(bytes));
@@ -45,7 +53,9 @@ export const importRepository = async (
   if (wantedBranch !== null && fetched.branches > 0 && !(await hasBranch(ctx, path, wantedBranch))) {
     throw new TransferError(`The default branch could not be '${wantedBranch}': the archive has no such branch.`);
   }
-  const settled = await settleHead(ctx, path, wantedBranch ?? fetched.defaultBranch, project.default_branch);
+  const isThere = named !== null && (await hasBranch(ctx, path, named));
+  const wanted = wantedBranch ?? (isThere ? named : fetched.defaultBranch);
+  const settled = await settleHead(ctx, path, wanted, unborn);
   await checkpoint.repository(async (tx) => {
     await tx.db
       .updateTable('projects')
@@ -56,6 +66,10 @@ export const importRepository = async (
     refreshStatisticsLater(tx, project.id);
   });
 };
+
+/** Returns the default branch that the archive names. Archives from elsewhere name none. */
+const branchNamed = ({ project: { default_branch: name } }: Unpacked): string | null =>
+  typeof name === 'string' && name.length <= 255 && validRefName(name) ? name : null;
 
 const fetch = async (
   ctx: Context,

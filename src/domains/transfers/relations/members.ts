@@ -2,6 +2,8 @@ import { sql } from 'kysely';
 import { OWNER } from '#domains/access/model.ts';
 import { usersWithGroupLevel } from '#domains/access/queries.ts';
 import { isUnexpired } from '#domains/access/roles.ts';
+import { isInvitable } from '#domains/members/invitations.ts';
+import { digestToken, randomToken } from '#platform/secrets.ts';
 import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { importedLevel } from '../importing/people.ts';
@@ -15,9 +17,17 @@ const types = {
   access_level: 'smallint',
   expires_at: 'date',
   created_by_id: 'bigint',
-  invite_email: 'text',
   created_at: 'timestamptz',
   updated_at: 'timestamptz',
+};
+const invitationTypes = {
+  email: 'text',
+  project_id: 'bigint',
+  access_level: 'smallint',
+  expires_at: 'date',
+  digest: 'bytea',
+  created_by_id: 'bigint',
+  created_at: 'timestamptz',
 };
 
 const exportedColumns: readonly Column[] = [
@@ -36,8 +46,9 @@ const exportedColumns: readonly Column[] = [
 ];
 
 /**
- * The members of the project, and everybody else who is known only by a line here: members of the groups above, each
- * with their highest role, and the owner of a personal namespace, who has no membership. Their ids are negative.
+ * The members of the project, its invitations, and everybody else who is known only by a line here: members of the
+ * groups above, each with their highest role, and the owner of a personal namespace, who has no membership. The ids of
+ * owners are even and negative, those of invitations odd and negative.
  */
 const membersOf = (projectId: number, { groupIds }: ExportReader) => sql<{ id: number }>`
   select m.id from members m where m.project_id = ${projectId}
@@ -48,7 +59,9 @@ const membersOf = (projectId: number, { groupIds }: ExportReader) => sql<{ id: n
       and not exists (select from members d where d.project_id = ${projectId} and d.user_id = m.user_id)
     order by m.user_id, m.access_level desc, m.id) inherited
   union all
-  select -n.owner_id from projects p join namespaces n on n.id = p.namespace_id
+  select 1 - 2 * id from invitations where project_id = ${projectId}
+  union all
+  select -2 * n.owner_id from projects p join namespaces n on n.id = p.namespace_id
   where p.id = ${projectId} and n.owner_id is not null
     and not exists (select from members d where d.project_id = p.id and d.user_id = n.owner_id)`;
 
@@ -60,11 +73,15 @@ const reading: RelationReading = {
     select t.id, row_to_json(line)::text as line
     from (
       select id, access_level, case when project_id is null then 'Namespace' else 'Project' end as source_type, user_id,
-        created_by_id, invite_email, expires_at, created_at, updated_at
+        created_by_id, null as invite_email, expires_at, created_at, updated_at
       from members where id = any (${ids}::bigint[])
       union all
-      select -id, ${sql.lit(OWNER)}, 'Namespace', id, null, null, null, created_at, created_at
-      from users where -id = any (${ids}::bigint[])) t,
+      select 1 - 2 * id, access_level, 'Project', null, created_by_id, email, expires_at, created_at, created_at
+      from invitations where id = any (array(select (1 - odd) / 2 from unnest(${ids}::bigint[]) as odd where odd % 2 = -1))
+      union all
+      select -2 * id, ${sql.lit(OWNER)}, 'Namespace', id, null, null, null, created_at, created_at
+      from users where id = any (array(select -even / 2 from unnest(${ids}::bigint[]) as even
+        where even < 0 and even % 2 = 0))) t,
       lateral (select ${sql.raw(selectColumns(exportedColumns))}) line
     order by t.id`,
   children: [],
@@ -78,28 +95,34 @@ export const projectMembers: Relation = {
   async write(batch, lines) {
     const { people, place } = batch;
     // Only an administrator's import grants roles, because anyone can edit an archive.
-    if (!people.considersMembers) return;
+    if (!people.considersMembers) {
+      batch.skip(lines.length);
+      return;
+    }
     const rows: Row[] = [];
+    const invitations: Row[] = [];
     const inherited: { readonly user_id: number; readonly row: Row; readonly access_level: number }[] = [];
     for (const line of lines) {
       try {
         const { value } = line;
-        if (value.requested_at !== null && value.requested_at !== undefined) continue;
+        if (value.requested_at !== null && value.requested_at !== undefined) {
+          batch.skip();
+          continue;
+        }
         const access_level = importedLevel(value.access_level);
         if (access_level === null) throw new Refused('access_level is not included in the list');
         const row = { ...readRow(columns, value, people), access_level, project_id: place.project_id };
         const created_by_id = people.importer.id;
         if (isObject(value.user)) {
           const user_id = people.known(value.user.id);
-          const found = { ...row, user_id, invite_email: null, created_by_id };
-          if (user_id === null) continue;
-          if (value.source_type === 'Namespace') inherited.push({ user_id, row: found, access_level });
+          const found = { ...row, user_id, created_by_id };
+          if (user_id === null) batch.skip();
+          else if (value.source_type === 'Namespace') inherited.push({ user_id, row: found, access_level });
           else rows.push(found);
         } else {
           const email = value.invite_email;
-          if (typeof email !== 'string' || !/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 255)
-            throw new Refused('invite_email is invalid');
-          rows.push({ ...row, user_id: null, invite_email: email, created_by_id });
+          if (typeof email !== 'string' || !isInvitable(email)) throw new Refused('invite_email is invalid');
+          invitations.push({ ...row, email, digest: unknownToken(), created_by_id });
         }
       } catch (error) {
         batch.fail(line, error);
@@ -108,8 +131,15 @@ export const projectMembers: Relation = {
     rows.push(...(await withoutRole(batch, inherited)));
     await batch.query(sql`select from projects where id = ${place.project_id} for key share`);
     await batch.insert('members', types, rows, { unlessThere: true });
+    await batch.insert('invitations', invitationTypes, invitations, { unlessThere: true });
   },
 };
+
+/**
+ * The digest of a token that nobody knows. No mail is sent, because an archive may name any address. The invitation is
+ * accepted when a user signs in whose profile shows the address.
+ */
+const unknownToken = (): string => `\\x${digestToken(randomToken(32)).toString('hex')}`;
 
 /** Leaves out inherited members who hold the role already by a group that contains the project here. */
 const withoutRole = async (

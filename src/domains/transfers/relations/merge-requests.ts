@@ -206,6 +206,8 @@ const complete = (batch: ImportBatch, { value }: ImportLine, row: Row, id: numbe
       typeof metrics.latest_closed_by_id === 'number' ? batch.people.author(metrics.latest_closed_by_id) : null,
     imported: true,
   });
+  // The target branch, its protection or its code owners may differ here. The next reader gets a new check.
+  if (row.state === 'opened' && row.source_project_id !== null) row.merge_status = 'unchecked';
 };
 
 /**
@@ -218,7 +220,7 @@ const placeSource = ({ place }: ImportBatch, value: Json, row: Row): void => {
   const branch = place.forkHeads.branchOf(Number(row.iid));
   if (branch === null) Object.assign(row, { source_project_id: null, merge_status: 'cannot_be_merged' });
   // The fork may have been deleted, and the merge request has a branch again.
-  else Object.assign(row, { source_branch: branch, merge_status: 'unchecked' });
+  else row.source_branch = branch;
 };
 
 const isOfFork = (value: Json): boolean =>
