@@ -66,7 +66,6 @@ export const createPool = ({
     ...keepAlive,
   });
   pool.on('connect', prepareStatements);
-  pool.on('connect', beginWithoutWaiting);
   // A new pool holds no statements yet. In tests, each hub of a process would otherwise use up the names of the next.
   names.clear();
   uses.clear();
@@ -140,21 +139,6 @@ const prepareStatements = (client: pg.PoolClient): void => {
     return Reflect.apply(query, client, [{ text, values, name: statementName(text) }, ...rest]);
   };
   Object.defineProperty(client, 'query', { value: prepared, configurable: true });
-};
-
-/**
- * Resolves `begin` when it is sent, so that the first statement of a transaction follows at once. This saves a round trip.
- * Postgres only fails to begin if the connection is lost, and then the first statement fails too.
- */
-const beginWithoutWaiting = (client: pg.PoolClient): void => {
-  const query = client.query;
-  const sent = (...args: unknown[]): unknown => {
-    const answer: unknown = Reflect.apply(query, client, args);
-    if (args[0] !== 'begin' || !(answer instanceof Promise)) return answer;
-    answer.catch(() => {});
-    return Promise.resolve({ command: 'BEGIN', rowCount: null, rows: [] });
-  };
-  Object.defineProperty(client, 'query', { value: sent, configurable: true });
 };
 
 const names = new Map<string, string>();
