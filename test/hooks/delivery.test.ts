@@ -330,6 +330,7 @@ describe('a delivery', () => {
         { key: 'X-Key', value: 'header-secret' },
         { key: 'x-gitlab-event', value: 'forged' },
         { key: 'Content-Type', value: 'text/plain' },
+        { key: 'Authorization', value: 'Bearer mine' },
       ],
       url_variables: [{ key: 'who', value: 'variable-secret' }],
     });

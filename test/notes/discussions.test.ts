@@ -249,7 +249,7 @@ describe('positions', () => {
       position: on({ ...inNew, new_line: 2, line_range: range }),
     });
     expect(several.body.notes[0].position.line_range).toEqual({
-      start: { line_code: `${path}_1_1`, type: 'new', old_line: null, new_line: 1 },
+      start: { line_code: `${path}_0_1`, type: 'new', old_line: null, new_line: 1 },
       end: { line_code: `${path}_0_2`, type: 'new', old_line: null, new_line: 2 },
     });
     const file = await owner.post(`${at}/discussions`, { body: 'x', position: on({ position_type: 'file' }) });
@@ -316,6 +316,14 @@ describe('positions', () => {
       });
     }
     expect(bodies.map(({ note }) => note).sort()).toEqual(['Why not?', 'Why ten?']);
+    // A new file has no old lines.
+    const position = on({ old_path: 'b.txt', new_path: 'b.txt', new_line: 1 });
+    await owner.post(`${at}/discussions`, { body: 'Why new?', position });
+    await until('the comment on a new file', () => receiver.received.length === 3);
+    expect(receiver.received[2]?.body.object_attributes).toMatchObject({
+      line_code: `${await sha1('b.txt')}_0_1`,
+      st_diff: { new_path: 'b.txt', new_file: true, diff: expect.stringMatching(/^@@ -0,0 \+1.* @@\n\+/) },
+    });
   });
 });
 

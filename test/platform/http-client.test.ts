@@ -71,7 +71,8 @@ describe('request', () => {
     const answer = await client().request({
       url: `http://me:pw@127.0.0.1:${port}/p?q=1`,
       method: 'POST',
-      headers: { 'x-a': 'b' },
+      // The credentials of the URL replace it.
+      headers: { 'x-a': 'b', Authorization: 'Bearer mine' },
       body: 'hello',
       policy: open,
       ...limits,

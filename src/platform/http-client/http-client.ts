@@ -99,6 +99,12 @@ export interface HttpClientOptions {
   readonly connectionsPerOrigin?: number;
 }
 
+/** The credentials of the URL replace a header of the caller, whatever its case. */
+const withAuthorization = (headers: Readonly<Record<string, string>>, authorization: string) => ({
+  ...Object.fromEntries(Object.entries(headers).filter(([name]) => name.toLowerCase() !== 'authorization')),
+  authorization,
+});
+
 /**
  * Creates the client, one per process. It keeps connections alive and shares them per origin, policy and TLS
  * verification.
@@ -125,7 +131,7 @@ export const createHttpClient = (options: HttpClientOptions = {}): HttpClient =>
       const answer = await send(agent.dispatcher, {
         url,
         method,
-        headers: authorization ? { ...headers, authorization } : headers,
+        headers: authorization ? withAuthorization(headers, authorization) : headers,
         body,
         contentLength: body === request.body ? request.contentLength : undefined,
         timeoutMs: request.timeoutMs - (performance.now() - startedAt),

@@ -80,7 +80,7 @@ export const placePosition = async (
   if (file.collapsed || file.too_large || file.diff.startsWith('Binary files ')) throw wrongLine();
   const old_line = given.old_line ?? null;
   const new_line = given.new_line ?? null;
-  const hunks = hunksOf(file.diff);
+  const hunks = hunksIn(file);
   const inFile = { disk_path: reviewed.disk_path, head_sha, new_path };
   const [oldNumber, newNumber] = await requireLine(ctx, inFile, hunks, old_line, new_line);
   const line_range = given.line_range ? rangeIn(new_path, hunks, given.line_range) : null;
@@ -203,6 +203,14 @@ interface InFile {
   readonly head_sha: string;
   readonly new_path: string;
 }
+
+/** Returns the hunks of the file. A file that was added or deleted has no line on one side, so that side stays at 0. */
+const hunksIn = ({ diff, new_file, deleted_file }: DiffFile): Hunk[] =>
+  hunksOf(diff).map((hunk) => ({
+    ...hunk,
+    ...(new_file ? { oldStart: 0 } : {}),
+    ...(deleted_file ? { newStart: 0 } : {}),
+  }));
 
 /** Returns the numbers of the line in its line code. @throws DomainError `bad_request` */
 const requireLine = async (
