@@ -9,6 +9,7 @@ import { removeGroup } from '#domains/groups/deletion.ts';
 import { afterProjectsMoved } from '#domains/groups/moving.ts';
 import { replaceLabels } from '#domains/labels/moving.ts';
 import { resolveReferences } from '#domains/markdown/html.ts';
+import { endMemberships } from '#domains/members/departure.ts';
 import { publishReview } from '#domains/merge-requests/approving.ts';
 import { notifyBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
 import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';
@@ -33,7 +34,12 @@ import { getSettings } from '#domains/settings/queries.ts';
 import { endOtherSessions, endSessions } from '#domains/sign-in/sessions.ts';
 import { checkImportUrl } from '#domains/transfers/import-by-url.ts';
 import { endOtherSessionsOf, endSessionsOf } from '#domains/users/accounts/sessions.ts';
-import { beforeProjectsAreDeleted, deleteApplicationsOf, removeGroups } from '#domains/users/removal.ts';
+import {
+  beforeProjectsAreDeleted,
+  deleteApplicationsOf,
+  removeGroups,
+  removeMembershipsOf,
+} from '#domains/users/removal.ts';
 import type { Services } from '#platform/context.ts';
 
 /** Connects the functions that domains need from domains above them, a line each. */
@@ -50,6 +56,7 @@ export const connectPorts = (services: Services): void => {
     await refreshThoseFrom(tx, projectIds);
   });
   deleteApplicationsOf.connect(services, removeApplicationsOf);
+  removeMembershipsOf.connect(services, endMemberships);
   removeGroups.connect(services, async (tx, ids) => {
     for (const id of ids) await removeGroup(tx, id);
   });

@@ -201,7 +201,8 @@ describe('a deployment of a job', () => {
       environment_external_url: found.external_url,
       deployable_url: expect.stringContaining(`/-/jobs/${id}`),
       status_changed_at: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000$/),
-      ...{ ref: at.ref, commit_title: expect.any(String), project: { id: project.id }, user: { id: at.user_id } },
+      ...{ ref: at.ref, commit_title: expect.any(String), user: { id: at.user_id } },
+      project: { id: project.id, homepage: expect.any(String), url: expect.any(String), http_url: expect.any(String) },
     });
   });
 

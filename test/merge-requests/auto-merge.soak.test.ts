@@ -213,15 +213,21 @@ describe('auto-merge', () => {
     await ends(() => owner.put(at, { target_branch: 'stable' }), 'the target branch was changed');
     await app().settle();
     await ends(() => owner.put(at, { state_event: 'close' }), 'the merge request was closed');
+    const { body: notes } = await owner.get(`${at}/notes`);
+    expect(notes.filter(({ author }: { author: unknown }) => author === null)).toEqual([]);
   });
 
   it('ends in a project that only fast-forwards when the target branch moves on', async () => {
-    const { owner, path, at } = await makeMergeRequest(app(), { merge_method: 'ff' }, { moves: false });
+    const { owner, people, path, at } = await makeMergeRequest(app(), { merge_method: 'ff' }, { moves: false });
     await owner.put(at, { title: 'Draft: Later' });
     expect((await owner.put(`${at}/merge`, { auto_merge: true })).status).toBe(200);
     await commit(owner, path, 'main', 'other.txt');
     await app().settle();
     expect((await owner.get(at)).body.merge_when_pipeline_succeeds).toBe(false);
+    expect((await owner.get(`${at}/notes`)).body[0]).toMatchObject({
+      body: 'aborted the automatic merge because the target branch was updated',
+      author: { id: people.owner.id },
+    });
     await owner.put(at, { title: 'Ready' });
     expect((await owner.get(at)).body.detailed_merge_status).toBe('need_rebase');
   });

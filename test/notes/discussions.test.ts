@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Receiver } from '../hooks/receiver.ts';
 import { makeScene } from '../planning/scene.ts';
 import { useApp } from '../support/app.ts';
+import type { Client } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { commit, makeReview } from './support.ts';
 
@@ -409,5 +410,22 @@ describe('resolving', () => {
     await owner.delete(`${at}/discussions/${second.id}/notes/${second.notes[0].id}`);
     expect([await status(), await checks()]).toEqual(['mergeable', before + 2]);
     expect((await owner.get(at)).body.blocking_discussions_resolved).toBe(true);
+  });
+});
+
+describe('counts of comments', () => {
+  it('of a merge request leave out internal ones for those who cannot read them', async () => {
+    const { owner, reporter, guest, stranger, project, at } = await makeReview(app(), { visibility: 'public' });
+    await owner.post(`${at}/notes`, { body: 'For everybody' });
+    await owner.post(`${at}/notes`, { body: 'For us', internal: true });
+    const query = `query ($path: ID!) { project(fullPath: $path) {
+      mergeRequest(iid: "1") { userNotesCount userDiscussionsCount } } }`;
+    const read = async (client: Client) => {
+      const { data } = await client.graphql(query, { path: project.path_with_namespace });
+      const { userNotesCount, userDiscussionsCount } = data.project.mergeRequest;
+      return [(await client.get(at)).body.user_notes_count, userNotesCount, userDiscussionsCount];
+    };
+    for (const client of [owner, reporter]) expect(await read(client)).toEqual([2, 2, 2]);
+    for (const client of [guest, stranger, app().anonymous]) expect(await read(client)).toEqual([1, 1, 1]);
   });
 });

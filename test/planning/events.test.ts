@@ -74,6 +74,9 @@ describe('planning events', () => {
     const { path, project, people, owner } = await makeScene(app());
     await owner.post(`${path}/issues`, { title: 'one', labels: 'bug', assignee_ids: [people.guest.id] });
     const opened = await hookOf(project.id, 'issue.opened');
+    const other = await makeScene(app());
+    await other.owner.post(`${other.path}/issues`, { title: 'Down', issue_type: 'incident' });
+    expect((await hookOf(other.project.id, 'issue.opened')).body).toMatchObject({ object_kind: 'work_item' });
     expect(opened.trigger).toBe('issues_events');
     expect(opened.event).toMatchObject({ subject_type: 'Issue', min_access_level: null, actor_id: people.owner.id });
     const user = { id: people.owner.id, username: people.owner.username, email: '[REDACTED]' };

@@ -1,9 +1,13 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { WorkerQueue } from '#platform/concurrency/worker-queue.ts';
 
-const ECHO = `const { parentPort } = require('node:worker_threads');
+const run = promisify(execFile);
+
+const ECHO = `const { parentPort } = process.getBuiltinModule('node:worker_threads');
 parentPort.on('message', (text) => { if (text === 'exit') process.exit(); else parentPort.postMessage(text); });`;
 
 /** A queue, and the workers that it has started. */
@@ -42,6 +46,39 @@ describe('a queue for a worker', () => {
     if (first && first.threadId !== -1) await once(first, 'exit');
     expect(await echo('b')).toBe('b');
     expect(started).toHaveLength(2);
+  });
+
+  it('keeps the worker for a task that begins before it was idle for long', async () => {
+    const { queue, started, echo } = newQueue(1_000);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      await echo('a');
+      const { promise: isLate, resolve } = Promise.withResolvers<void>();
+      const slow = queue.run(() => isLate);
+      vi.advanceTimersByTime(2_000);
+      resolve();
+      await slow;
+      expect(await echo('b')).toBe('b');
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(started).toHaveLength(1);
+    await started[0]?.terminate();
+  });
+
+  it('lets its process end while the worker is idle, but not during a task', async () => {
+    const module = JSON.stringify(import.meta.resolve('#platform/concurrency/worker-queue.ts'));
+    const script = `
+      import { once } from 'node:events';
+      import { Worker } from 'node:worker_threads';
+      import { WorkerQueue } from ${module};
+      const queue = new WorkerQueue(() => new Worker(${JSON.stringify(ECHO)}, { eval: true }), 600_000);
+      for (const text of ['a', 'b']) await queue.run(async (worker) => {
+        worker.postMessage(text);
+        console.log((await once(worker, 'message'))[0]);
+      });`;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script]);
+    expect(stdout).toBe('a\nb\n');
   });
 
   it('starts another worker after a task that failed, and after a worker that ended while it was idle', async () => {

@@ -114,15 +114,35 @@ describe('the command line', () => {
   });
 });
 
-describe('a hub that starts again after its port was taken', () => {
+describe('a hub with an old git, few files and faults, after a start whose port was taken', () => {
   let database: TestDatabase;
   let [dataDir, programs] = ['', ''];
+  let taken: Process;
+  let [port, token]: [number, string | undefined] = [0, undefined];
   let hub: Process;
-  let token: string | undefined;
 
   beforeAll(async () => {
     [database, dataDir, programs] = await Promise.all([createTestDatabase(), folder(), folder()]);
     await writeFile(join(programs, 'git'), '#!/bin/sh\necho git version 2.30.2\n', { mode: 0o755 });
+    const env = { DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir };
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    try {
+      const address = other.address();
+      port = typeof address === 'object' && address !== null ? address.port : 0;
+      taken = start({ ...env, MILLRACE_PORT: String(port) });
+      await taken.ended;
+    } finally {
+      other.close();
+    }
+    token = taken.out.map((line) => /root: (\S+) \(shown once\)$/.exec(line)?.[1]).find((each) => each);
+    const odd = {
+      PATH: `${programs}:${process.env.PATH}`,
+      NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(FAULTS)}"`,
+      MILLRACE_METRICS_TOKEN: METRICS_TOKEN,
+    };
+    hub = start({ ...env, ...odd, MILLRACE_PORT: '0' }, [], '-n 256');
+    await hub.url();
   });
   afterAll(async () => {
     if (hub?.child.exitCode === null) hub.child.kill('SIGKILL');
@@ -131,31 +151,12 @@ describe('a hub that starts again after its port was taken', () => {
     for (const each of [dataDir, programs]) await rm(each, { recursive: true, force: true });
   });
 
-  it('reports that its port is taken, and still shows the credentials of the first administrator', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    try {
-      const address = other.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      const env = { DATABASE_URL: database.url, MILLRACE_DATA_DIR: dataDir };
-      const taken = start({ ...env, MILLRACE_PORT: String(port) });
-      expect(await taken.ended).toBe(1);
-      const said = taken.log.join('\n');
-      for (const word of ['MILLRACE_PORT (--port)', `127.0.0.1:${port}`, 'in use']) expect(said).toContain(word);
-      expect(said).not.toMatch(/\bat \S+ \(/);
-      token = taken.out.map((line) => /root: (\S+) \(shown once\)$/.exec(line)?.[1]).find((each) => each);
-      expect(token).toBeDefined();
-      // The other tests need the old git, the faults and the low limit.
-      const odd = {
-        PATH: `${programs}:${process.env.PATH}`,
-        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(FAULTS)}"`,
-        MILLRACE_METRICS_TOKEN: METRICS_TOKEN,
-      };
-      hub = start({ ...env, ...odd, MILLRACE_PORT: '0' }, [], '-n 256');
-      await hub.url();
-    } finally {
-      other.close();
-    }
+  it('has reported that the port is taken, and shown the credentials of the first administrator', async () => {
+    expect(await taken.ended).toBe(1);
+    const said = taken.log.join('\n');
+    for (const word of ['MILLRACE_PORT (--port)', `127.0.0.1:${port}`, 'in use']) expect(said).toContain(word);
+    expect(said).not.toMatch(/\bat \S+ \(/);
+    expect(token).toBeDefined();
   });
 
   it('reports that git is too old', async () => {
@@ -183,8 +184,9 @@ describe('a hub that starts again after its port was taken', () => {
   it('logs and counts uncaught errors, and continues', async () => {
     const url = await hub.url();
     await until('the hub to accept connections again', async () => (await fetch(`${url}/-/liveness`)).status === 200);
+    const before = hub.log.length;
     hub.child.kill('SIGUSR2');
-    const fatal = () => hub.log.filter((line) => line.includes('"level":60'));
+    const fatal = () => hub.log.slice(before).filter((line) => line.includes('"level":60'));
     await until('both errors to be logged', () => fatal().length === 2);
     expect(fatal().join('\n')).toContain('thrown by a timer');
     expect(fatal().join('\n')).toContain('rejected by nobody');
@@ -197,7 +199,7 @@ describe('a hub that starts again after its port was taken', () => {
     ]);
   });
 
-  it('accepts the credentials after that, does not show them again, and stops', async () => {
+  it('accepts the credentials that the first start showed, does not show them again, and stops', async () => {
     expect((await clientOf(await hub.url(), token).get('/user')).body.username).toBe('root');
     expect(hub.out.join('\n')).not.toContain('shown once');
     hub.child.kill('SIGTERM');

@@ -179,7 +179,7 @@ describe('a hostile parameter', ALL ? { timeout: 600_000 } : {}, () => {
   });
 
   it('is also refused from anonymous callers, and from an administrator on administrative routes', async () => {
-    // The owner has sent a value to each of these parameters before. Who calls matters less than the route.
+    // The owner has sent a value to each of these parameters before. The caller matters less than the route.
     const open = routes.filter(({ auth }) => auth === 'optional');
     const anonymous = await send(app().anonymous, probes(open, 2));
     expect(anonymous.wrong).toEqual([]);

@@ -140,7 +140,7 @@ const variablesOf = (args: readonly GraphQLArgument[], turn: number): Record<str
 
 /**
  * Returns the turns of a field, which choose its values. An input object has six values. Anonymous callers send the same
- * types of values, so that three turns for each field are enough, beginning with another one each time.
+ * types of values, XX.
  */
 const turnsOf = ({ args }: RootField, index: number, isAnonymous: boolean): readonly number[] => {
   if (args.length === 0) return [0];

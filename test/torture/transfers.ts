@@ -13,7 +13,7 @@ import { type Rounds, runRounds, type Scene, type TortureOptions } from './round
 export interface TransferOptions extends TortureOptions {
   /** The number of transfers of each kind that a round starts. */
   readonly each?: number;
-  /** The number of issues of each project. The more there are, the later in a transfer something breaks. */
+  /** The number of issues of each project. More of them make transfers longer, so that more are interrupted. */
   readonly issues?: number;
 }
 

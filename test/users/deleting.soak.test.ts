@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ghostUser } from '#domains/users/accounts/ghost.ts';
 import { type TestUser, useApp } from '../support/app.ts';
@@ -66,6 +67,32 @@ describe('deleting a user', () => {
     expect((await remove(owner)).status).toBe(409);
     expect((await admin().post(`/users/${other.id}/unblock`)).status).toBe(201);
     expect((await remove(owner)).status).toBe(204);
+  });
+
+  it('ends memberships with an event for each', async () => {
+    const owner = await app().make.user();
+    const group = await app().make.group({}, owner);
+    const project = await app().make.project({ namespace_id: group.id }, owner);
+    for (const query of ['', '?hard_delete=true']) {
+      const user = await app().make.user();
+      await app().make.groupMember(group, user, 30);
+      await app().make.projectMember(project, user, 40);
+      // Their own project goes with them, and so do its members.
+      await app().make.project({}, user);
+      expect((await remove(user, query)).status).toBe(204);
+      const events = await app()
+        .hub.services.db.selectFrom('events')
+        .select(['subject_type', 'project_id', 'payload'])
+        .where('kind', '=', 'member.removed')
+        .where(sql<boolean>`user_ids = array[${user.id}::bigint]`)
+        .orderBy('id')
+        .execute();
+      const payload = expect.objectContaining({ user: expect.objectContaining({ username: user.username }) });
+      expect(events).toEqual([
+        { subject_type: 'GroupMember', project_id: null, payload },
+        { subject_type: 'ProjectMember', project_id: project.id, payload },
+      ]);
+    }
   });
 
   it('keeps one award of each name for the ghost user', async () => {

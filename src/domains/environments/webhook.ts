@@ -1,6 +1,6 @@
 import { jobWebUrl } from '#domains/ci/model.ts';
 import { findProject } from '#domains/projects/queries.ts';
-import { hookProjectCore } from '#domains/projects/webhook.ts';
+import { hookProject } from '#domains/projects/webhook.ts';
 import { commitWebUrl } from '#domains/repositories/model.ts';
 import { userWebUrl } from '#domains/users/model.ts';
 import { userSummariesByIds } from '#domains/users/queries.ts';
@@ -34,7 +34,7 @@ export const deploymentEventBody = async (
     environment_tier: deployment.environment_tier,
     environment_slug: deployment.environment_slug,
     environment_external_url: deployment.environment_external_url,
-    project: hookProjectCore(ctx, project),
+    project: hookProject(ctx, project),
     short_sha: sha.slice(0, 8),
     user: user && hookUser(ctx, user),
     user_url: user && userWebUrl(ctx, user),

@@ -42,7 +42,7 @@ export const issueBodyIn = async (
     return assignee ? [hookUser(ctx, assignee)] : [];
   });
   return {
-    object_kind: issue.issue_type === 'issue' || issue.issue_type === 'incident' ? 'issue' : 'work_item',
+    object_kind: issue.issue_type === 'issue' ? 'issue' : 'work_item',
     event_type: issue.confidential ? 'confidential_issue' : 'issue',
     user: user ? hookUser(ctx, user) : null,
     project: hookProject(ctx, project),

@@ -59,6 +59,6 @@ export const endMergeRequest = async (
       state: { previous: before.state, current: as.state },
     });
     removeMergeRefLater(tx, before.id);
-    if (as.state === 'closed') await endAutoMerge(tx, project, after, as.reason);
+    if (as.state === 'closed') await endAutoMerge(user, project, after, as.reason);
   });
 };

@@ -27,6 +27,9 @@ export const beforeProjectsAreDeleted = definePort<Tx, [namespaceIds: readonly n
 /** Deletes the OAuth applications of a user. OAuth implements it. */
 export const deleteApplicationsOf = definePort<Tx, [ownerId: number], Promise<void>>('users.delete_applications_of');
 
+/** Removes all memberships of a user, with an event for each. Members implement it. */
+export const removeMembershipsOf = definePort<Tx, [userId: number], Promise<void>>('users.remove_memberships_of');
+
 /** Removes groups at once that are deleted with their only Owner. Groups implement it. */
 export const removeGroups = definePort<Tx, [groupIds: readonly number[]], Promise<void>>('users.remove_groups');
 
@@ -72,9 +75,10 @@ export const removeAccount = async (
     await tx.db.deleteFrom('namespaces').where('id', '=', namespace.id).execute();
   }
   await deleteApplicationsOf(tx, id);
+  await removeMembershipsOf(tx, id);
   if (hardDelete) await deleteContributions(tx, id);
   else await moveContributions(tx, id);
-  // The foreign keys delete memberships, access and tokens with it.
+  // The foreign keys delete access and tokens with it.
   await tx.db.deleteFrom('users').where('id', '=', id).execute();
   removeAvatar(tx, user.avatar_key);
   tx.emit(userDeleted, {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { differences } from '#domains/planning/changes.ts';
 import { recordSystemNote } from '#domains/planning/system-notes.ts';
 import type { ProjectRow } from '#domains/projects/queries.ts';
-import type { Context, Tx } from '#platform/context.ts';
+import { type Context, inNameOf, type Tx } from '#platform/context.ts';
 import { unauthenticated } from '#platform/errors.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
 import { mergeRequestUpdated } from '../events.ts';
@@ -106,6 +106,8 @@ export const endAutoMerge = async (
   reason?: string,
 ): Promise<MergeRequestRow> => {
   if (!before.merge_when_pipeline_succeeds) return before;
+  // Clients expect somebody behind each note.
+  const user = tx.actor.userId === null ? inNameOf(tx, before.merge_user_id) : tx;
   await tx.db
     .updateTable('merge_requests')
     .set({
@@ -118,12 +120,12 @@ export const endAutoMerge = async (
     .where('id', '=', before.id)
     .execute();
   await recordSystemNote(
-    tx,
+    user,
     { merge_request_id: before.id },
     'merge',
     reason === undefined ? 'canceled the automatic merge' : `aborted the automatic merge because ${reason}`,
   );
-  return emitChange(tx, project, before);
+  return emitChange(user, project, before);
 };
 
 const emitChange = async (tx: Tx, project: ProjectRow, before: MergeRequestRow): Promise<MergeRequestRow> => {

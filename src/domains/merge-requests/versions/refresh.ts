@@ -149,7 +149,7 @@ const settle = async (
     enqueuePipelineOfHead(tx, { id: before.id, user_id: runner, head });
   }
   if (isPushed && autoMergeOf(after)?.sha !== head)
-    await endAutoMerge(tx, project, after, 'the source branch was updated');
+    await endAutoMerge(pusher, project, after, 'the source branch was updated');
   else if (needsRebase && project.merge_method === 'ff')
     await endAutoMerge(tx, project, after, 'the target branch was updated');
   else if (after.source_project_id === null) await endAutoMerge(tx, project, after, 'the source project was deleted');
