@@ -64,6 +64,10 @@ export const createContextFactory =
 
 const MAX_ATTEMPTS = 4;
 
+/** Returns the context in the name of a user, with the rights that it has, as `inNameOf` does for a transaction. */
+export const contextInNameOf = (ctx: Context, userId: number | null): Context =>
+  createContextFactory(ctx.services)({ ...ctx, actor: { ...ctx.actor, userId } });
+
 /** Retries the whole transaction with empty buffers if it lost against another one. */
 const runTransaction = async <T>(context: Context, run: (tx: Tx) => Promise<T>): Promise<T> => {
   for (let attempt = 1; ; attempt++) {

@@ -108,6 +108,13 @@ describe('a deleted target branch', () => {
       'feature',
     ]);
     expect(await tipOf(owner, path, 'feature')).toBeUndefined();
+    const { body: notes } = await owner.get(`${path}/merge_requests/${body[0].iid}/notes`);
+    expect(notes).toContainEqual(
+      expect.objectContaining({
+        body: 'changed target branch from `feature` to `main`',
+        author: expect.objectContaining({ username: expect.any(String) }),
+      }),
+    );
   });
 
   it('leaves a merge request open that cannot be merged until the branch is back', async () => {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { settleMerges } from '#domains/merge-requests/merging/landing.ts';
 import { useApp } from '../support/app.ts';
@@ -205,6 +206,10 @@ describe('merging', () => {
     });
     await app().settle();
     expect((await contributor.get(`${own}/repository/branches/mine`)).status).toBe(404);
+    const { rows } = await sql`
+      select actor_id from events where kind = 'push.received' and project_id = ${request.source_project_id}
+      order by id desc limit 1`.execute(app().hub.services.db);
+    expect(rows).toEqual([{ actor_id: people.owner.id }]);
   });
 
   it('is for those who may push or merge to the target branch', async () => {

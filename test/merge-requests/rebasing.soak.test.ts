@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { rebaseMergeRequest } from '#domains/merge-requests/rebasing.ts';
 import { removeMergeRef } from '#domains/merge-requests/refs.ts';
@@ -82,10 +83,14 @@ describe('rebasing', () => {
   });
 
   it('reports conflicts, and changes nothing', async () => {
-    const { owner, path, at, head } = await makeMergeRequest(app());
+    const { owner, path, at, head, people, project } = await makeMergeRequest(app());
     await commit(owner, path, 'main', 'one.txt', 'something else\n');
     expect((await owner.put(`${at}/rebase`)).status).toBe(202);
     await app().settle();
+    const { rows } = await sql`
+      select actor_id from events where kind = 'merge_request.updated' and project_id = ${project.id}
+      order by id desc limit 1`.execute(app().hub.services.db);
+    expect(rows).toEqual([{ actor_id: people.owner.id }]);
     expect((await owner.get(at)).body).toMatchObject({
       state: 'opened',
       merge_error: 'Rebase failed: Rebase locally, resolve all conflicts, then push the branch.',

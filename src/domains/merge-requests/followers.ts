@@ -4,6 +4,7 @@ import { findProject, type ProjectRow } from '#domains/projects/queries.ts';
 import { repositoryUpdated } from '#domains/repositories/events.ts';
 import { branchName, branchRef } from '#domains/repositories/model.ts';
 import type { Context, Tx } from '#platform/context.ts';
+import { contextInNameOf } from '#platform/create-context.ts';
 import { DomainError } from '#platform/errors.ts';
 import { AFTER_HOOKS_MS, defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
@@ -76,7 +77,7 @@ export const followBranch = defineJob({
           isDue: isUnchanged(row),
           as: { state: 'closed', reason: 'the source branch was deleted', notes: [branchNote('deleted', row)] },
         });
-      await retarget(ctx, project, branch);
+      await retarget(contextInNameOf(ctx, user_id), project, branch);
       const left = await openOnes(ctx, { target: project, branch });
       await ctx.transaction(async (tx) => {
         for (const { id } of left) refreshLater(tx, id);

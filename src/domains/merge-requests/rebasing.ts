@@ -9,7 +9,7 @@ import type { PushOptions } from '#domains/repositories/push-options.ts';
 import { moveRefs } from '#domains/repositories/pushes.ts';
 import { callerIdentity, requireMove } from '#domains/repositories/writing.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
-import { type Context, systemActor, type Tx } from '#platform/context.ts';
+import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
 import { conflict, DomainError, forbidden, unauthenticated } from '#platform/errors.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { toJsonb } from '#platform/values/to-jsonb.ts';
@@ -198,7 +198,7 @@ const finish = async (
     if (error === null) await emitMergeRequest(tx, mergeRequestChecked, project, after, {});
     else {
       const changes = { merge_error: { previous: before.merge_error, current: error } };
-      await emitMergeRequest(tx, mergeRequestUpdated, project, after, changes);
+      await emitMergeRequest(inNameOf(tx, rebase.user_id), mergeRequestUpdated, project, after, changes);
     }
   });
 };

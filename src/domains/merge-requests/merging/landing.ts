@@ -15,6 +15,7 @@ import { callerIdentity } from '#domains/repositories/writing.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import { retryLater } from '#platform/concurrency/retry-later.ts';
 import { type Context, inNameOf, systemActor, type Tx } from '#platform/context.ts';
+import { contextInNameOf } from '#platform/create-context.ts';
 import { DomainError, unauthenticated } from '#platform/errors.ts';
 import type { Commit } from '#platform/git/objects.ts';
 import type { CommitsToMerge } from '#platform/git/writing.ts';
@@ -348,7 +349,8 @@ export const removeSourceBranch = defineJob({
     const ref = branchRef(row.source_branch);
     const tip = await ctx.services.git.resolve(source.disk_path, ref);
     if (tip === null || tip !== row.diff_head_sha) return;
-    await moveRefs(ctx, source, [{ ref, oldOid: tip, newOid: null }]);
+    // The person who merged may not see the fork.
+    await moveRefs(contextInNameOf(ctx, row.merge_user_id), source, [{ ref, oldOid: tip, newOid: null }]);
   },
 });
 
