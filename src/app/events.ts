@@ -50,6 +50,7 @@ import * as settings from '#domains/settings/events.ts';
 import * as signIn from '#domains/sign-in/events.ts';
 import * as tokens from '#domains/tokens/events.ts';
 import * as traces from '#domains/traces/events.ts';
+import { followImports } from '#domains/tracking/imported.ts';
 import { followTexts } from '#domains/tracking/references.ts';
 import * as transfers from '#domains/transfers/events.ts';
 import * as triggers from '#domains/triggers/events.ts';
@@ -114,6 +115,7 @@ export const followers: readonly Follower[] = [
   followVersions,
   followAutoMerges,
   followTexts,
+  followImports,
   followClosings,
   followDeployments,
   followEnds,

@@ -58,6 +58,7 @@ import { sweepSessions } from '#domains/sign-in/jobs.ts';
 import { mailExpiring } from '#domains/tokens/expiring.ts';
 import { moveProjects } from '#domains/topics/moves.ts';
 import { archiveTraces, pruneTraces } from '#domains/traces/jobs.ts';
+import { readImported } from '#domains/tracking/imported.ts';
 import { readReferences } from '#domains/tracking/references.ts';
 import { syncFork } from '#domains/transfers/fork-sync.ts';
 import {
@@ -135,6 +136,7 @@ export const jobs: readonly AnyJobDefinition[] = [
   runnable(removeMergeRef),
   runnable(dropFiles),
   runnable(readReferences),
+  runnable(readImported),
   runnable(settleMerges),
   runnable(removeSourceBranch),
   runnable(followVersion),

@@ -120,6 +120,30 @@ describe('an export and its import', () => {
     expect((await client.get(`${copy}/merge_requests/2`)).body.detailed_merge_status).toBe('commits_status');
   });
 
+  it('keep what merge requests close and mention, with one note for each', async () => {
+    const { root } = app();
+    const client = app().as(root);
+    const project = await app().make.project({ initialize_with_readme: true }, root);
+    const path = `/projects/${project.id}`;
+    for (const title of ['One', 'Two']) await client.post(`${path}/issues`, { title });
+    await client.post(`${path}/repository/branches`, { branch: 'topic', ref: 'main' });
+    const branches = { source_branch: 'topic', target_branch: 'main' };
+    await client.post(`${path}/merge_requests`, { ...branches, title: 'Topic', description: 'Closes #1, see #2' });
+    await app().settle();
+    const copy = await roundTrip(root, project.id);
+    await client.post(`${copy}/merge_requests/1/notes`, { body: 'A comment' });
+    await app().settle();
+    for (const from of [path, copy]) {
+      const iids = async (list: string) =>
+        (await client.get(`${from}/issues/${list}`)).body.map(({ iid }: { iid: number }) => iid);
+      expect(await iids('1/closed_by')).toEqual([1]);
+      expect(await iids('2/closed_by')).toEqual([]);
+      expect(await iids('2/related_merge_requests')).toEqual([1]);
+      const { body: notes } = await client.get(`${from}/issues/2/notes`);
+      expect(notes).toMatchObject([{ body: 'mentioned in merge request !1' }]);
+    }
+  });
+
   it('show no export over GraphQL while exports are turned off', async () => {
     const { root } = app();
     const project = await app().make.project({}, root);

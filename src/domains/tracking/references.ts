@@ -76,7 +76,8 @@ interface Target {
   readonly closes: boolean;
 }
 
-const storeReferences = async (ctx: Context, from: Tracked): Promise<void> => {
+/** Stores what the texts mention. Nothing is noted where it is mentioned if that is `isNoted` already. */
+export const storeReferences = async (ctx: Context, from: Tracked, { isNoted = false } = {}): Promise<void> => {
   const targets = await targetsOf(ctx, from);
   const columns = { from_issue_id: null, from_merge_request_id: null, [`from_${from.kind}_id`]: from.row.id };
   await ctx.transaction(async (tx) => {
@@ -102,7 +103,7 @@ const storeReferences = async (ctx: Context, from: Tracked): Promise<void> => {
       const target = targets.find(
         (each) => each.to_issue_id === row.to_issue_id && each.to_merge_request_id === row.to_merge_request_id,
       );
-      if (row.is_new && target) await noteMention(tx, from, target);
+      if (row.is_new && target && !isNoted) await noteMention(tx, from, target);
     }
   });
 };
