@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
 import { tortureArtifacts } from './artifacts.ts';
 import { Cluster } from './cluster.ts';
 import { tortureHooks } from './hooks.ts';
@@ -7,11 +7,22 @@ import { torturePipelines } from './pipelines.ts';
 import { tortureTransfers } from './transfers.ts';
 
 // One cluster for all, because its start costs as much as the rounds. Each torture leaves it calm, and has its own projects.
+// After a failure it may be anything but calm, so the next one, or the repetition, gets another.
+let shared: Cluster | null = null;
 let cluster: Cluster;
-beforeAll(async () => {
-  cluster = await Cluster.open();
+beforeEach(async () => {
+  shared ??= await Cluster.open();
+  cluster = shared;
 });
-afterAll(() => cluster?.close());
+afterEach(async ({ task }) => {
+  if (task.result?.state === 'fail') await close();
+});
+const close = async () => {
+  const ended = shared;
+  shared = null;
+  await ended?.close();
+};
+afterAll(close);
 
 const SECONDS = 120;
 
