@@ -178,7 +178,6 @@ const TABLES_OF_ROLES: Readonly<Record<string, Readonly<Record<string, string>>>
     'groups/summaries.ts': 'counts members',
     'members/commands.ts': 'changes memberships',
     'members/copying.ts': 'copies memberships',
-    'members/departure.ts': 'removes the memberships of a deleted user',
     'members/expiry.ts': 'removes expired memberships',
     'members/joining.ts': 'adds memberships',
     'members/memberships.ts': 'lists memberships',

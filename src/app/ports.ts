@@ -9,7 +9,7 @@ import { removeGroup } from '#domains/groups/deletion.ts';
 import { afterProjectsMoved } from '#domains/groups/moving.ts';
 import { replaceLabels } from '#domains/labels/moving.ts';
 import { resolveReferences } from '#domains/markdown/html.ts';
-import { endMemberships } from '#domains/members/departure.ts';
+import { endMemberships } from '#domains/members/commands.ts';
 import { publishReview } from '#domains/merge-requests/approving.ts';
 import { notifyBlockedByProjects } from '#domains/merge-requests/blocking/unblocking.ts';
 import { branchesToCollaborateOn } from '#domains/merge-requests/collaboration.ts';

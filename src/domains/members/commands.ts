@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { lockOwners } from '#domains/access/commands.ts';
 import { checkExpiry } from '#domains/access/expiry.ts';
 import { OWNER } from '#domains/access/model.ts';
@@ -12,7 +12,9 @@ import {
   checkInherited,
   checkLevel,
   type EventSource,
+  eventAt,
   eventOf,
+  eventUser,
   findRow,
   joinSource,
   lockManaged,
@@ -139,13 +141,22 @@ export const removeMember = async (
     requireUnchanged(row, options.unchangedSince);
     await tx.db.deleteFrom('members').where('id', '=', row.id).execute();
     const below =
-      source.kind === 'group' && !options.skipSubresources ? await removeBelow(tx, source.group.id, userId) : [];
+      source.kind === 'group' && !options.skipSubresources
+        ? await deleteMemberships(tx, userId, isBelow(source.group.id))
+        : [];
     await refresh(tx, source, [userId]);
     if (options.unassignIssuables) await unassign(tx, source, userId);
     tx.emit(memberRemoved, await eventOf(tx, source, row));
-    for (const each of below) tx.emit(memberRemoved, await eventOf(tx, each.source, each.row));
+    await emitRemoved(tx, userId, below);
   });
 };
+
+/**
+ * Removes all memberships of a user whose account is about to be deleted, with an event for each. The account takes its
+ * access along.
+ */
+export const endMemberships = async (tx: Tx, userId: number): Promise<void> =>
+  emitRemoved(tx, userId, await deleteMemberships(tx, userId, sql<boolean>`true`));
 
 /** A group must keep an Owner, its own or one of a group above it. */
 const requireAnotherOwner = async (tx: Tx, source: MemberSource, member: MemberTableRow): Promise<void> => {
@@ -163,19 +174,32 @@ export const isLastOwner = async (tx: Tx, source: MemberSource, member: MemberTa
   return rows.length === 0;
 };
 
-/** Removes the user's memberships below the group, and returns each with its place. */
-const removeBelow = async (
+interface RemovedMembership {
+  readonly source: EventSource;
+  readonly row: MemberTableRow;
+}
+
+const emitRemoved = async (tx: Tx, userId: number, removed: readonly RemovedMembership[]): Promise<void> => {
+  if (removed.length === 0) return;
+  const user = await eventUser(tx, userId);
+  for (const { source, row } of removed) tx.emit(memberRemoved, eventAt(source, user, row));
+};
+
+/** The membership `m` is in a group or project below the group, or in the group itself. */
+const isBelow = (groupId: number) => {
+  const tree = sql`select id from namespaces where traversal_ids @> array[${groupId}::bigint]`;
+  return sql<boolean>`(m.namespace_id in (${tree})
+    or m.project_id in (select p.id from projects p where p.namespace_id in (${tree})))`;
+};
+
+/** Deletes those memberships `m` of the user that meet the condition, and returns each with its place. */
+const deleteMemberships = async (
   tx: Tx,
-  groupId: number,
   userId: number,
-): Promise<{ readonly source: EventSource; readonly row: MemberTableRow }[]> => {
+  condition: RawBuilder<boolean>,
+): Promise<RemovedMembership[]> => {
   const { rows } = await sql<MemberTableRow & EventSource['container'] & { traversal_ids: number[] }>`
-    with tree as (select id from namespaces where traversal_ids @> array[${groupId}::bigint]),
-    gone as (
-      delete from members m where m.user_id = ${userId} and (
-        m.namespace_id in (select id from tree)
-        or m.project_id in (select p.id from projects p where p.namespace_id in (select id from tree)))
-      returning m.*)
+    with gone as (delete from members m where m.user_id = ${userId} and ${condition} returning m.*)
     select gone.*, coalesce(p.name, n.name) as name, coalesce(p.path, n.path) as path,
       coalesce(p.full_path, n.full_path) as full_path, n.traversal_ids
     from gone left join projects p on p.id = gone.project_id

@@ -27,7 +27,7 @@ export const removeExpiredMembers = defineJob({
       const rows = await ctx.db
         .selectFrom('members')
         .select(['id', 'namespace_id', 'project_id'])
-        .where(sql<boolean>`expires_at <= current_date and user_id is not null`)
+        .where(sql<boolean>`expires_at <= current_date`)
         .orderBy('id')
         .limit(AT_ONCE)
         .execute();

@@ -148,16 +148,22 @@ export interface EventSource {
 }
 
 /** Returns the payload and scope of a membership's events. */
-export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: MemberTableRow) => {
-  const { container, scope } =
-    'container' in source ? source : { container: sourcePayload(source), scope: scopeOf(source) };
-  const userId = row.user_id ?? 0;
+export const eventOf = async (tx: Tx, source: MemberSource, row: MemberTableRow) =>
+  eventAt({ container: sourcePayload(source), scope: scopeOf(source) }, await eventUser(tx, row.user_id ?? 0), row);
+
+/** Returns a user as events of their memberships describe them. */
+export const eventUser = async (tx: Tx, userId: number): Promise<MemberPayload['user']> => {
   const user = (await userSummariesByIds(tx, [userId])).get(userId);
   if (!user) throw notFound('User');
   const { id, name, username, email } = hookUser(tx, user);
+  return { id, name, username, email };
+};
+
+/** The same as `eventOf`, for many memberships of one user. */
+export const eventAt = ({ container, scope }: EventSource, user: MemberPayload['user'], row: MemberTableRow) => {
   const payload: MemberPayload = {
     id: row.id,
-    user: { id, name, username, email },
+    user,
     source: container,
     access_level: row.access_level,
     expires_at: row.expires_at,
@@ -169,7 +175,7 @@ export const eventOf = async (tx: Tx, source: MemberSource | EventSource, row: M
     subject: { type: container.type === 'Group' ? 'GroupMember' : 'ProjectMember', id: row.id },
     // Like the list of members, these events are not for everyone who can see a public project.
     min_access_level: GUEST,
-    user_ids: [userId],
+    user_ids: [user.id],
     payload,
   };
 };

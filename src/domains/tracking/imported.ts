@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { mergeRequestsByIds } from '#domains/merge-requests/queries.ts';
+import { findProject } from '#domains/projects/queries.ts';
 import { contextFor } from '#domains/tokens/acting.ts';
 import { defineFollower } from '#platform/event-log/followers.ts';
 import { defineJob } from '#platform/jobs.ts';
 import { storeReferences } from './references.ts';
-import { findTracked } from './tracked.ts';
 
 const KINDS: ReadonlySet<string> = new Set(['import.finished', 'relation_import.finished']);
 const byImporter = z.object({ user_id: z.number().nullable() });
@@ -34,7 +35,8 @@ export const readImported = defineJob({
   long: true,
   run: async (hub, { project_id, user_id }) => {
     const ctx = await contextFor(hub, user_id, project_id);
-    if (!ctx) return;
+    const project = ctx && (await findProject(ctx, { id: project_id }));
+    if (!project) return;
     for (let after = 0; ; ) {
       const rows = await ctx.db
         .selectFrom('merge_requests')
@@ -45,13 +47,13 @@ export const readImported = defineJob({
         .orderBy('id')
         .limit(AT_ONCE)
         .execute();
-      for (const { id } of rows) {
+      const ids = rows.map(({ id }) => id);
+      for (const row of (await mergeRequestsByIds(ctx, ids)).values()) {
         ctx.signal.throwIfAborted();
-        const from = await findTracked(ctx, 'merge_request', id);
-        if (from) await storeReferences(ctx, from, { isNoted: true });
-        after = id;
+        await storeReferences(ctx, { kind: 'merge_request', project, row }, { isNoted: true });
       }
-      if (rows.length < AT_ONCE) return;
+      if (ids.length < AT_ONCE) return;
+      after = ids.at(-1) ?? after;
     }
   },
 });

@@ -29,6 +29,7 @@ import { checkUploadUrl } from './exporting/upload.ts';
 import { limitImportsByUrl } from './import-limit.ts';
 import { exportKey, exportProject } from './jobs.ts';
 import { IMPORT_TYPE, REPLACEMENT_MARK, RUNNING_EXPORT } from './model.ts';
+import { areExportsOn } from './queries.ts';
 
 export interface ExportOptions {
   /** Replaces the project's own description in the archive. */
@@ -46,7 +47,7 @@ export interface ExportOptions {
  */
 export const scheduleExport = async (ctx: Context, project: ProjectRow, options: ExportOptions = {}): Promise<void> => {
   requireAbility(ctx, project, 'export');
-  if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
+  if (!(await areExportsOn(ctx))) throw notFound();
   readAttributes({ description: options.description });
   const { upload } = options;
   if (upload) await checkUploadUrl(ctx, upload.url);

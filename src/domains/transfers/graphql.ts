@@ -2,7 +2,6 @@ import { JUDGED, ProjectRef, projectField } from '#domains/projects/graphql.ts';
 import { IMPORT_STATUSES } from '#domains/projects/model.ts';
 import { can, POLICY_COLUMNS } from '#domains/projects/policy.ts';
 import { getProject, type ProjectRow } from '#domains/projects/queries.ts';
-import { getSettings } from '#domains/settings/queries.ts';
 import { batchedConnection } from '#graphql/batched.ts';
 import { builder, type Types } from '#graphql/builder.ts';
 import { loader } from '#graphql/loaders.ts';
@@ -23,6 +22,7 @@ import { loadImport } from './graphql/import-state.ts';
 import { type ExportState, type ImportRow, importTypeOf, type RelationCounts } from './model.ts';
 import { readCounts } from './progress.ts';
 import {
+  areExportsOn,
   canSeeProblems,
   exportStatesByProjects,
   findReplacement,
@@ -175,7 +175,7 @@ projectField('export', ['id', 'full_path', ...POLICY_COLUMNS, 'access_level'], (
     type: ProjectExportRef,
     description: 'Only for Maintainers and above. Null while exports are turned off.',
     resolve: async (project, _args, ctx) => {
-      if (!can(ctx, project, 'export') || !(await getSettings(ctx)).project_export_enabled) return null;
+      if (!can(ctx, project, 'export') || !(await areExportsOn(ctx))) return null;
       const state = await loadExportState(ctx, project.id);
       return state && { project, ...state };
     },

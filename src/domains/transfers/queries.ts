@@ -21,10 +21,13 @@ export const getProjectOfTransfers = async (ctx: Context, path: string): Promise
   return project;
 };
 
+/** Whether projects can be exported, and exports be seen. */
+export const areExportsOn = async (ctx: Context): Promise<boolean> => (await getSettings(ctx)).project_export_enabled;
+
 /** @throws DomainError `forbidden` if the caller may not export, `not_found` while exports are turned off */
 export const getExportState = async (ctx: Context, project: ProjectRow): Promise<ExportState> => {
   requireAbility(ctx, project, 'export');
-  if (!(await getSettings(ctx)).project_export_enabled) throw notFound();
+  if (!(await areExportsOn(ctx))) throw notFound();
   return readExportState(ctx, project.id);
 };
 

@@ -33,6 +33,9 @@ const isArray = (type: string): boolean => type.endsWith('[]');
 export const arrayText = (values: readonly string[]): string =>
   `{${values.map((value) => `"${value.replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
 
+/** Returns bytes in Postgres notation. */
+export const byteaText = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;
+
 /** Returns an array in Postgres notation. Unlike pg, it escapes only the elements that need it. */
 const arrayLiteral = (rows: readonly Row[], column: string): string => {
   let literal = '';

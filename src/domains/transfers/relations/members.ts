@@ -8,6 +8,7 @@ import { isObject } from '#platform/values/json.ts';
 import type { ImportBatch } from '../importing/batch.ts';
 import { importedLevel } from '../importing/people.ts';
 import { type Column, day, exported, moment, Refused, type Row, readRow, selectColumns } from './columns.ts';
+import { byteaText } from './insert-rows.ts';
 import type { ExportReader, Relation, RelationReading } from './relation.ts';
 
 const columns = [day('expires_at'), moment('created_at'), moment('updated_at')];
@@ -55,7 +56,7 @@ const membersOf = (projectId: number, { groupIds }: ExportReader) => sql<{ id: n
   union all
   select id from (
     select distinct on (m.user_id) m.id from members m
-    where m.namespace_id = any (${groupIds}::bigint[]) and m.user_id is not null and ${isUnexpired('m')}
+    where m.namespace_id = any (${groupIds}::bigint[]) and ${isUnexpired('m')}
       and not exists (select from members d where d.project_id = ${projectId} and d.user_id = m.user_id)
     order by m.user_id, m.access_level desc, m.id) inherited
   union all
@@ -139,7 +140,7 @@ export const projectMembers: Relation = {
  * The digest of a token that nobody knows. No mail is sent, because an archive may name any address. The invitation is
  * accepted when a user signs in whose profile shows the address.
  */
-const unknownToken = (): string => `\\x${digestToken(randomToken(32)).toString('hex')}`;
+const unknownToken = (): string => byteaText(digestToken(randomToken(32)));
 
 /** Leaves out inherited members who hold the role already by a group that contains the project here. */
 const withoutRole = async (

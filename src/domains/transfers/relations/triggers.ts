@@ -1,5 +1,6 @@
 import { MAX_DESCRIPTION, newTriggerToken } from '#domains/triggers/model.ts';
 import { type Column, moment, textOr, typesOf } from './columns.ts';
+import { byteaText } from './insert-rows.ts';
 import { readTable } from './reading.ts';
 import type { Relation } from './relation.ts';
 
@@ -25,12 +26,10 @@ export const triggers: Relation = {
         ...row,
         project_id: batch.place.project_id,
         owner_id: batch.people.importer.id,
-        digest: asBytea(digest),
-        sealed_token: asBytea(sealed_token),
+        digest: byteaText(digest),
+        sealed_token: byteaText(sealed_token),
       };
     });
     await batch.insert('pipeline_triggers', types, rows);
   },
 };
-
-const asBytea = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;
