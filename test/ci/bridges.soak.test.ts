@@ -43,6 +43,16 @@ describe('a bridge', () => {
     expect(await scene.pipelines('?source=parent_pipeline')).toHaveLength(1);
   });
 
+  it('leaves the reported statuses of its commit to the parent pipeline', async () => {
+    const scene = await familyScene('');
+    const { sha } = (await scene.client.get(`${scene.path}/pipelines/${scene.id}`)).body;
+    const report = async (more: Record<string, unknown>) =>
+      (await scene.client.post(`${scene.path}/statuses/${sha}`, { state: 'failed', name: 'outside', ...more })).body;
+    expect(await report({})).toMatchObject({ pipeline_id: scene.id });
+    expect(await report({ ref: 'main' })).toMatchObject({ pipeline_id: scene.id });
+    expect(await report({ pipeline_id: scene.child })).toMatchObject({ pipeline_id: scene.child });
+  });
+
   it('fails if its variables become too long by those of earlier jobs', async () => {
     const scene = await pipelineScene(
       app(),

@@ -9,7 +9,7 @@ import { validRefName } from '#platform/git/ref-names.ts';
 import { isWebAddress } from '#platform/urls.ts';
 import { isLongerThan } from '#platform/values/longer-than.ts';
 import { commitStatusReported } from './events.ts';
-import { isComplete, type ReportedState, statusOf, stepProblem } from './model.ts';
+import { DANGLING_SOURCES, isComplete, type ReportedState, statusOf, stepProblem } from './model.ts';
 import { eventScope } from './payloads.ts';
 import { mayRunOn } from './policy.ts';
 import { type LockedPipeline, lockPipeline, processPipeline } from './processing.ts';
@@ -103,7 +103,10 @@ const branchWith = async (ctx: Context, project: ProjectRow, sha: string): Promi
   return default_branch !== null && names.includes(default_branch) ? default_branch : (names[0] ?? null);
 };
 
-/** Finds the given pipeline, or the newest one of the commit, limited to the branch or tag if one is given. */
+/**
+ * Finds the given pipeline, or the newest one of the commit, limited to the branch or tag if one is given. A status does
+ * not belong to the children of a pipeline, which do not count for the commit.
+ */
 const findPipeline = async (
   tx: Tx,
   project: ProjectRow,
@@ -119,6 +122,7 @@ const findPipeline = async (
     .limit(1);
   if (ref !== undefined) query = query.where('ref', '=', ref);
   if (pipeline_id !== undefined) query = query.where('id', '=', pipeline_id);
+  else query = query.where('source', 'not in', [...DANGLING_SOURCES]);
   const row = await query.executeTakeFirst();
   if (!row && pipeline_id !== undefined) throw notFound('Pipeline');
   return row ? lockPipeline(tx, row.id) : null;
